@@ -1,0 +1,3 @@
+from watchword.app.cli import main
+
+main()

@@ -1,0 +1,29 @@
+"""The command line: a table of verbs. Each verb lives in a file of its own and imports what is heavy when called."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from watchword.errors import WatchwordError
+
+app = typer.Typer(
+    help="Watchword watches a video and finds the words for it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps every verb a sub-command, however many there are."""
+
+
+def main() -> None:
+    """A user's mistake is one line on stderr; anything else is a bug and shows its traceback."""
+    try:
+        app()
+    except WatchwordError as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {error}", soft_wrap=True)
+        sys.exit(1)

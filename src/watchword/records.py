@@ -1,0 +1,54 @@
+"""Nouns outside the network: frozen dataclasses over numpy. One alphabet of shapes, see `tensors.py`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One video of a data set: its name, its side of the split, what people said about it."""
+
+    video: str
+    split: str                        # train, val or test
+    captions: tuple[str, ...]
+    category: int | None = None
+    path: Path | None = None          # the film, where there is one
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Pictures of a film at presentation times."""
+
+    pictures: NDArray[np.uint8]       # (F, H, W, 3)
+    times: FloatArray                 # (F,) seconds
+
+
+@dataclass(frozen=True)
+class StreamArrays:
+    """One video's stream on disk or in memory: when x where x what. N is 1 for a pooled stream."""
+
+    values: FloatArray                # (F, N, D)
+    times: FloatArray                 # (F,) seconds
+    boxes: FloatArray                 # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
+    mask: NDArray[np.bool_] | None = None  # (F, N), None: every place is real
+    provenance: dict[str, str] = field(default_factory=dict)  # all that changes the numbers
+
+
+@dataclass(frozen=True)
+class Caption:
+    """A sentence that was found for a video."""
+
+    video: str
+    words: tuple[str, ...]
+    score: float                      # log probability, length-normalised as the search was asked to
+    attention: dict[str, FloatArray] = field(default_factory=dict)  # stream -> (T, F, N)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)

@@ -1,0 +1,76 @@
+"""Nouns inside the network, and the alphabet of shapes that is valid in every file.
+
+| letter | meaning |
+|---|---|
+| B | videos in a batch |
+| S | sentences side by side for one video: its captions when training, beams when decoding, rollouts in RL |
+| T | words in a sentence |
+| F | moments in time of a stream (frames, clips, audio windows) |
+| N | places within one moment (grid cells, detected regions; 1 for a pooled stream) |
+| D, H, E, A, V | feature, hidden, embedding, attention width; vocabulary |
+
+Videos and sentences are two axes everywhere: memory has B rows, state has (B, S) rows, and nothing that belongs to a
+video is ever copied per sentence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four rows of every vocabulary
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One modality of B videos: when x where x what."""
+
+    values: Tensor  # (B, F, N, D)
+    mask: Tensor    # (B, F, N) bool: there is something to look at; never a video with nothing (data/ sees to it)
+    times: Tensor   # (B, F) seconds
+    boxes: Tensor   # (B, F, N, 4) x0 y0 x1 y1, 0..1 of the picture
+
+    def to(self, device: torch.device | str) -> "Stream":
+        values, mask, times, boxes = (
+            tensor.to(device, non_blocking=True) for tensor in (self.values, self.mask, self.times, self.boxes)
+        )
+        return Stream(values, mask, times, boxes)
+
+
+Streams = Mapping[str, Stream]
+Memory = dict[str, Tensor]  # what encode keeps of the videos: tensors that begin with (B,)
+State = dict[str, Tensor]   # what a step carries to the next word: tensors that begin with (B, S)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a model says after one word."""
+
+    outputs: Tensor               # (B, S, H) what the vocabulary projection reads
+    state: State
+    attention: dict[str, Tensor] = field(default_factory=dict)  # stream -> (B, S, F, N)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B videos and S sentences of each. Sentences begin with BOS, end with EOS, are padded with PAD."""
+
+    videos: tuple[str, ...]
+    streams: Streams
+    sentences: Tensor             # (B, S, T)
+
+    @property
+    def num_words(self) -> int:
+        """Words that are predicted: everything after BOS, EOS among them."""
+        return int((self.sentences[:, :, 1:] != PAD).sum())
+
+    def to(self, device: torch.device | str) -> "Batch":
+        streams = {name: stream.to(device) for name, stream in self.streams.items()}
+        return Batch(self.videos, streams, self.sentences.to(device, non_blocking=True))
+
+
+def reorder(state: State, index: Tensor) -> State:
+    """The sentences of every video in a new order, (B, S'): beams may split, die and change places."""
+    rows = torch.arange(index.shape[0], device=index.device).unsqueeze(1)
+    return {name: tensor[rows, index] for name, tensor in state.items()}

@@ -1,0 +1,73 @@
+"""The folder tree is the architecture: who may import whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "watchword"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "records": set(),
+    "tensors": set(),
+    "carriers": {"errors"},
+    "config": {"errors"},
+    "text": {"errors"},
+    "layers": {"tensors"},
+    "media": {"errors", "records"},
+    "store": {"errors", "records"},
+    "backbones": {"errors", "carriers"},
+    "features": {"errors", "records", "config", "media", "store", "backbones"},
+    "metrics": {"errors", "text", "carriers"},
+    "decoding": {"tensors"},
+    "models": {"errors", "tensors", "config", "text", "layers"},
+    "losses": {"tensors", "text", "decoding", "metrics", "errors"},
+    "data": {"errors", "records", "tensors", "config", "text", "store"},
+    "training": {
+        "errors", "records", "tensors", "config", "text", "store", "layers",
+        "metrics", "decoding", "models", "losses", "data",
+    },
+    "explain": {"errors", "records", "media"},
+}  # fmt: skip
+WITHOUT_TORCH = {"errors", "records", "carriers", "config", "text", "media", "store", "metrics"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Dotted names of every module that a file imports, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the whole name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return found
+
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if room_of(path) not in {"app", "__init__", "__main__"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_the_rooms_its_room_may_know(path: Path) -> None:
+    room = room_of(path)
+    assert room in MAY_IMPORT, f"{room} is a new room: say in this table what it may import"
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "watchword" and len(parts) > 1:
+            assert parts[1] in MAY_IMPORT[room] | {room}, f"{path.name} of room {room} must not import {name}"
+        if room in WITHOUT_TORCH:
+            assert parts[0] != "torch", f"{path.name} of room {room} must not know torch"
+
+
+def test_nobody_imports_the_app() -> None:
+    assert not any(name.startswith("watchword.app") for path in FILES for name in imports_of(path))
+
+
+def test_the_tree_has_no_attic() -> None:
+    attic = {"utils", "util", "common", "misc", "helpers"}
+    assert not attic & {path.stem for path in SOURCE.rglob("*")}
