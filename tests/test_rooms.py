@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "text", "carriers"},
     "decoding": {"tensors"},
     "models": {"errors", "tensors", "config", "text", "layers"},
-    "losses": {"tensors", "text", "decoding", "metrics", "errors"},
+    "losses": {"errors", "config", "tensors", "text", "decoding", "metrics"},
     "data": {"errors", "records", "tensors", "config", "text", "store"},
     "training": {
         "errors", "records", "tensors", "config", "text", "store", "layers",

@@ -1,0 +1,35 @@
+"""The table of models, and how one is built from a recipe."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from watchword.errors import WatchwordError, unknown
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.mean_pool import MeanPool
+from watchword.models.s2vt import S2VT
+from watchword.models.soft_attention import SoftAttention
+
+MODELS: dict[str, type[Captioner]] = {
+    "mean_pool": MeanPool,
+    "soft_attention": SoftAttention,
+    "s2vt": S2VT,
+}
+
+__all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_config"]
+
+
+def read_model_config(settings: Mapping[str, Any]) -> tuple[str, CaptionerConfig]:
+    """The `[model]` table of a recipe: its name, and the settings that this model knows."""
+    values = dict(settings)
+    name = values.pop("name", None)
+    if not isinstance(name, str):
+        raise WatchwordError(f"[model] needs a name, one of {', '.join(MODELS)}")
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    return name, MODELS[name].Config.read(values, f"model {name}")
+
+
+def build_model(settings: Mapping[str, Any], widths: Mapping[str, int], num_words: int) -> Captioner:
+    """A fresh model; `widths` names the streams it reads and their feature sizes."""
+    name, config = read_model_config(settings)
+    return MODELS[name](config, widths, num_words)  # type: ignore[call-arg]

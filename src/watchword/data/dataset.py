@@ -1,0 +1,179 @@
+"""Clips, features and words -> batches. Padding and masks are made here and nowhere else.
+
+A batch has two axes, B videos and S sentences of each: the features of a video are read, padded and projected once for
+its S sentences. Sentences of like length are put together, so that little of a batch is padding.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from watchword.config import Data
+from watchword.errors import WatchwordError
+from watchword.records import Clip, StreamArrays
+from watchword.store import Store
+from watchword.tensors import BOS, EOS, PAD, Batch, Stream
+from watchword.text.ptb import tokenise
+from watchword.text.vocabulary import Vocabulary
+
+# How far, in words, a sentence may stand from its place in the order of lengths: the batches of two epochs differ.
+LENGTH_JITTER = 1.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some sentences of one video."""
+
+    video: int                    # row in the data set
+    sentences: tuple[int, ...]    # rows among the video's sentences
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The groups that make one batch."""
+
+    groups: tuple[Group, ...]
+
+    def share(self, rank: int, world: int) -> "Slot":
+        """Every world-th group: what one of several processes computes of the batch. Nobody gets nothing."""
+        return Slot(self.groups[rank::world] or (Group(self.groups[0].video, ()),))
+
+
+class CaptionData:
+    """One split, ready to be batched."""
+
+    def __init__(self, clips: Sequence[Clip], store: Store, vocabulary: Vocabulary, settings: Data) -> None:
+        self.clips = tuple(clips)
+        self.vocabulary = vocabulary
+        self.settings = settings
+        self.features = Features(store, settings)
+        self.features.check([clip.video for clip in clips])
+        self.sentences = [encode_captions(clip.captions, vocabulary, settings.max_words) for clip in clips]
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    @property
+    def num_sentences(self) -> int:
+        return sum(len(sentences) for sentences in self.sentences)
+
+    def plan(self, seed: Sequence[int]) -> list[Slot]:
+        """The batches of an epoch: every sentence once. A pure function of the seed, so an epoch can be resumed."""
+        random = np.random.default_rng(seed)
+        size, per_video = self.settings.videos_per_batch, self.settings.captions_per_video
+        groups: list[Group] = []
+        lengths: list[float] = []
+        for video, sentences in enumerate(self.sentences):
+            wanted = np.array([len(sentence) for sentence in sentences], float)
+            order = np.argsort(wanted + random.uniform(0, LENGTH_JITTER, len(wanted)), kind="stable")
+            for start in range(0, len(order), per_video):
+                rows = order[start : start + per_video]
+                groups.append(Group(video, tuple(int(row) for row in rows)))
+                lengths.append(wanted[rows].max())
+        order = np.argsort(np.array(lengths) + random.uniform(0, LENGTH_JITTER, len(lengths)), kind="stable")
+        slots = [
+            Slot(tuple(groups[row] for row in order[start : start + size])) for start in range(0, len(order), size)
+        ]
+        return [slots[row] for row in random.permutation(len(slots))]
+
+    def batch(self, slot: Slot) -> Batch:
+        videos = tuple(self.clips[group.video].video for group in slot.groups)
+        chosen = [[self.sentences[group.video][row] for row in group.sentences] for group in slot.groups]
+        return Batch(videos, self.features.read(videos), pad_sentences(chosen))
+
+    def videos(self, size: int) -> Iterator[Batch]:
+        """All videos without sentences, in order: what decoding reads."""
+        for start in range(0, len(self.clips), size):
+            names = tuple(clip.video for clip in self.clips[start : start + size])
+            yield Batch(names, self.features.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
+
+
+class Features:
+    """Streams of videos as padded, masked tensors."""
+
+    def __init__(self, store: Store, settings: Data) -> None:
+        self.store = store
+        self.moments = settings.moments
+        self.streams = settings.streams
+        self.widths = {stream: store.width(stream) for stream in settings.streams}
+
+    def check(self, videos: Sequence[str]) -> None:
+        """Says before the first batch, in one line, what is missing."""
+        for stream in self.streams:
+            there = set(self.store.videos(stream))
+            missing = [video for video in videos if video not in there]
+            if missing:
+                raise WatchwordError(
+                    f"the store {self.store.folder} lacks {stream} of {len(missing):,} of {len(videos):,} videos, "
+                    f"{missing[0]!r} the first: bring them in with watchword features import, or drop their captions"
+                )
+
+    def read(self, videos: Sequence[str]) -> dict[str, Stream]:
+        return {
+            stream: pad_streams([self._chosen(self.store.read(video, stream)) for video in videos])
+            for stream in self.streams
+        }
+
+    def _chosen(self, arrays: StreamArrays) -> StreamArrays:
+        """Evenly chosen moments of a stream that has more than were asked for."""
+        if self.moments is None or len(arrays.times) <= self.moments:
+            return arrays
+        rows = np.linspace(0, len(arrays.times) - 1, self.moments).round().astype(int)
+        boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
+        mask = None if arrays.mask is None else arrays.mask[rows]
+        return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask, arrays.provenance)
+
+
+def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
+    """Videos of different lengths side by side.
+
+    A video with nothing to look at (no sound, no region) gets one place of zeros that counts as real: a softmax over
+    nothing is NaN, and "there is nothing" is something a model can learn to see.
+    """
+    videos = len(arrays)
+    moments = max(1, *(one.values.shape[0] for one in arrays))
+    places = max(1, *(one.values.shape[1] for one in arrays))
+    values = np.zeros((videos, moments, places, arrays[0].values.shape[2]), np.float32)
+    mask = np.zeros((videos, moments, places), bool)
+    times = np.zeros((videos, moments), np.float32)
+    boxes = np.zeros((videos, moments, places, 4), np.float32)
+    for row, one in enumerate(arrays):
+        frames, regions = one.values.shape[:2]
+        mask[row, :frames, :regions] = True if one.mask is None else one.mask
+        values[row, :frames, :regions] = one.values
+        values[row, ~mask[row]] = 0
+        times[row, :frames] = one.times
+        boxes[row, :frames, :regions] = one.boxes
+        mask[row, 0, 0] |= not mask[row].any()
+    return Stream(*(torch.from_numpy(array) for array in (values, mask, times, boxes)))
+
+
+def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: int) -> list[NDArray[Any]]:
+    """BOS, words, EOS for every caption. One that is cut has no EOS: nobody ended it there."""
+    encoded = []
+    for words in tokenise(captions, context="line"):
+        numbers = vocabulary.encode(words[:max_words])
+        ending = [EOS] if len(words) <= max_words else []
+        encoded.append(np.array([BOS, *numbers, *ending], np.int64))
+    return [sentence for sentence in encoded if len(sentence) > 2]  # a caption of punctuation alone says nothing
+
+
+def pad_sentences(sentences: Sequence[Sequence[NDArray[Any]]]) -> torch.Tensor:
+    """(B, S, T); videos with fewer sentences get empty ones."""
+    most = max(len(own) for own in sentences)
+    longest = max((len(sentence) for own in sentences for sentence in own), default=2)
+    padded = np.full((len(sentences), max(most, 1), longest), PAD, np.int64)
+    for row, own in enumerate(sentences):
+        for column, sentence in enumerate(own):
+            padded[row, column, : len(sentence)] = sentence
+    return torch.from_numpy(padded)
+
+
+def build_vocabulary(clips: Sequence[Clip], min_count: int) -> Vocabulary:
+    """The words of the training captions."""
+    captions = [caption for clip in clips for caption in clip.captions]
+    return Vocabulary.build(tokenise(captions, context="line"), min_count)

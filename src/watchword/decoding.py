@@ -1,0 +1,240 @@
+"""Finding sentences: following a given one, greedy, sampling, beam search, ensembles. Knows no model and no words.
+
+Everything is batched over videos and sentences, (B, S): there is no Python loop over either. A sentence here begins
+after BOS, ends with EOS (unless it was cut at `max_words`) and is padded with PAD; its score is the sum of the log
+probabilities of its words, EOS among them, over length ** length_power.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams, reorder
+
+
+class Speaker(Protocol):
+    """What decoding needs of a model, or of an ensemble of models."""
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]: ...
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step: ...
+    def log_probabilities(self, outputs: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """Sentences found for each video, the best first."""
+
+    sentences: Tensor  # (B, S, T)
+    scores: Tensor     # (B, S)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a speaker thought while it was led along given sentences."""
+
+    outputs: Tensor                # (B, S, T, H) before each word
+    attention: dict[str, Tensor]   # stream -> (B, S, T, F, N); empty unless asked for
+
+
+def spread(state: State, num_sentences: int) -> State:
+    """The state before the first word, (B, 1, ...), for S sentences a video: a view, nothing is copied."""
+    return {name: tensor.expand(-1, num_sentences, *tensor.shape[2:]) for name, tensor in state.items()}
+
+
+def follow(
+    speaker: Speaker,
+    streams: Streams,
+    sentences: Tensor,
+    *,
+    keep_attention: bool = False,
+    replace: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Followed:
+    """Teacher forcing: what the speaker would say at each place of given sentences (B, S, T).
+
+    `replace(outputs, words)` may put other words than the given ones into the speaker's ear (scheduled sampling).
+    """
+    memory, state = speaker.encode(streams)
+    state = spread(state, sentences.shape[1])
+    words = torch.full_like(sentences[:, :, 0], BOS)
+    outputs, attentions = [], []
+    for time in range(sentences.shape[2]):
+        step = speaker.step(words, memory, state)
+        outputs.append(step.outputs)
+        if keep_attention:
+            attentions.append(step.attention)
+        state, words = step.state, sentences[:, :, time]
+        if replace is not None:
+            words = replace(step.outputs, words)
+    attention = {}
+    if keep_attention:
+        attention = {name: torch.stack([one[name] for one in attentions], 2) for name in attentions[0]}
+    return Followed(torch.stack(outputs, 2), attention)
+
+
+def rescore(speaker: Speaker, streams: Streams, sentences: Tensor, length_power: float = 0.0) -> Tensor:
+    """The score of given sentences, (B, S), as every search here computes it."""
+    said = sentences != PAD  # (B, S, T)
+    outputs = follow(speaker, streams, sentences).outputs
+    chosen = speaker.log_probabilities(outputs).gather(-1, sentences.unsqueeze(-1)).squeeze(-1)
+    return chosen.masked_fill(~said, 0).sum(-1) / said.sum(-1).clamp(min=1) ** length_power
+
+
+def greedy(speaker: Speaker, streams: Streams, max_words: int) -> Found:
+    """The likeliest word, again and again: one sentence a video."""
+    return _walk(speaker, streams, 1, max_words, lambda log_probs: log_probs.argmax(-1))
+
+
+def sample(
+    speaker: Speaker,
+    streams: Streams,
+    num_sentences: int,
+    max_words: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    nucleus: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Found:
+    """S sentences a video, word by word by their probabilities; scores are under the untouched distribution."""
+
+    def choose(log_probs: Tensor) -> Tensor:
+        narrowed = _narrow(log_probs / temperature, top_k, nucleus)
+        flat = narrowed.softmax(-1).flatten(0, 1)
+        return torch.multinomial(flat, 1, generator=generator).view(log_probs.shape[:2])
+
+    return _walk(speaker, streams, num_sentences, max_words, choose)
+
+
+def _narrow(log_probs: Tensor, top_k: int | None, nucleus: float | None) -> Tensor:
+    """Only the k likeliest words, or the fewest that hold `nucleus` of the probability, stay possible."""
+    if top_k is not None and top_k < log_probs.shape[-1]:
+        least = log_probs.topk(top_k, -1).values[..., -1:]
+        log_probs = log_probs.masked_fill(log_probs < least, float("-inf"))
+    if nucleus is not None:
+        ordered, order = log_probs.softmax(-1).sort(-1, descending=True)
+        beyond = ordered.cumsum(-1) - ordered >= nucleus  # the likeliest word always stays
+        log_probs = log_probs.masked_fill(beyond.gather(-1, order.argsort(-1)), float("-inf"))
+    return log_probs
+
+
+def _walk(
+    speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, choose: Callable[[Tensor], Tensor]
+) -> Found:
+    """One word after the other until every sentence has ended."""
+    memory, state = speaker.encode(streams)
+    state = spread(state, num_sentences)
+    batch = next(iter(streams.values())).mask.shape[0]
+    device = next(iter(streams.values())).mask.device
+    words = torch.full((batch, num_sentences), BOS, device=device)
+    ended = torch.zeros_like(words, dtype=torch.bool)
+    scores = torch.zeros(words.shape, device=device)
+    said = []
+    for _ in range(max_words):
+        step = speaker.step(words, memory, state)
+        log_probs = speaker.log_probabilities(step.outputs)
+        words = choose(log_probs)
+        scores = scores + log_probs.gather(-1, words.unsqueeze(-1)).squeeze(-1).masked_fill(ended, 0)
+        words = words.masked_fill(ended, PAD)
+        said.append(words)
+        state, ended = step.state, ended | (words == EOS)
+        if bool(ended.all()):
+            break
+    return Found(torch.stack(said, -1), scores)
+
+
+def beam(
+    speaker: Speaker, streams: Streams, width: int, max_words: int, *, num_best: int = 1, length_power: float = 0.0
+) -> Found:
+    """The `num_best` best sentences that a beam of `width` finds.
+
+    Sentences that ended leave the beam for a pool of the best finished ones; the search stops for good when no
+    sentence still in a beam could enter the pool's first `num_best`, even if all its further words were certain.
+    Videos that are done leave the batch.
+    """
+    memory, state = speaker.encode(streams)
+    batch = next(iter(streams.values())).mask.shape[0]
+    device = next(iter(streams.values())).mask.device
+    pool_size = max(width, num_best)
+    # what is found, for all videos of the batch
+    best_scores = torch.full((batch, pool_size), float("-inf"), device=device)
+    best_sentences = torch.full((batch, pool_size, max_words), PAD, device=device)
+    # what is being searched, for the videos that are not done: `videos` are their rows above
+    videos = torch.arange(batch, device=device)
+    words = torch.full((batch, 1), BOS, device=device)
+    scores = torch.zeros((batch, 1), device=device)
+    sentences = torch.full((batch, 1, max_words), PAD, device=device)
+    for time in range(max_words):
+        step = speaker.step(words, memory, state)
+        reached = scores.unsqueeze(-1) + speaker.log_probabilities(step.outputs)  # (B, S, V)
+        # at most `width` of the 2 * width best candidates can end, so `width` always stay in the beam
+        candidates, place = reached.flatten(1).topk(min(2 * width, reached[0].numel()), -1)
+        parent, words = place // reached.shape[-1], place % reached.shape[-1]
+        longer = torch.gather(sentences, 1, parent.unsqueeze(-1).expand(-1, -1, max_words)).clone()
+        longer[:, :, time] = words
+        ends = words == EOS
+        finished = (candidates / (time + 1) ** length_power).masked_fill(~ends, float("-inf"))
+        pool_scores = torch.cat([best_scores[videos], finished], 1)
+        pool_sentences = torch.cat([best_sentences[videos], longer], 1)
+        pool_scores, kept = pool_scores.topk(pool_size, 1)
+        best_scores[videos] = pool_scores
+        best_sentences[videos] = torch.gather(pool_sentences, 1, kept.unsqueeze(-1).expand(-1, -1, max_words))
+
+        scores, kept = candidates.masked_fill(ends, float("-inf")).topk(min(width, candidates.shape[1]), 1)
+        words, parent = words.gather(1, kept), parent.gather(1, kept)
+        sentences = torch.gather(longer, 1, kept.unsqueeze(-1).expand(-1, -1, max_words))
+        could_reach = scores[:, 0] / (max_words if length_power > 0 else 1) ** length_power
+        going = could_reach > pool_scores[:, num_best - 1]
+        if time + 1 == max_words or not bool(going.any()):
+            break
+        state = reorder(step.state, parent)
+        if not bool(going.all()):
+            rows = going.nonzero().squeeze(1)
+            videos, words, scores, sentences = videos[rows], words[rows], scores[rows], sentences[rows]
+            memory = {name: tensor[rows] for name, tensor in memory.items()}
+            state = {name: tensor[rows] for name, tensor in state.items()}
+    # a video for which nothing ended within max_words gets its best unfinished sentence
+    silent = videos[best_scores[videos, 0] == float("-inf")]
+    if len(silent):
+        unfinished = torch.isin(videos, silent)
+        best_scores[silent, : scores.shape[1]] = scores[unfinished] / max_words**length_power
+        best_sentences[silent, : scores.shape[1]] = sentences[unfinished]
+    return Found(best_sentences[:, :num_best], best_scores[:, :num_best])
+
+
+class Ensemble:
+    """Several speakers with one vocabulary as one: the mean of their probabilities."""
+
+    def __init__(self, speakers: Sequence[Speaker]) -> None:
+        self.speakers = tuple(speakers)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        memory: Memory = {}
+        state: State = {}
+        for number, speaker in enumerate(self.speakers):
+            own_memory, own_state = speaker.encode(streams)
+            memory |= {f"{number}:{name}": tensor for name, tensor in own_memory.items()}
+            state |= {f"{number}:{name}": tensor for name, tensor in own_state.items()}
+        return memory, state
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        new: State = {}
+        attention: dict[str, Tensor] = {}
+        log_probs = []
+        for number, speaker in enumerate(self.speakers):
+            step = speaker.step(words, _own(memory, number), _own(state, number))
+            log_probs.append(speaker.log_probabilities(step.outputs))
+            new |= {f"{number}:{name}": tensor for name, tensor in step.state.items()}
+            attention |= {f"{number}:{name}": tensor for name, tensor in step.attention.items()}
+        mean = torch.stack(log_probs).logsumexp(0) - torch.tensor(float(len(log_probs))).log()
+        return Step(mean, new, attention)
+
+    def log_probabilities(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+
+def _own(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:
+    prefix = f"{number}:"
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,46 @@
+"""Attention over the moments and places of a video, for all its sentences at once."""
+
+import torch
+from torch import Tensor, nn
+
+from watchword.tensors import Stream
+
+
+def flat_places(stream: Stream) -> tuple[Tensor, Tensor]:
+    """Moments and places as one axis: values (B, F*N, D), mask (B, F*N)."""
+    return stream.values.flatten(1, 2), stream.mask.flatten(1, 2)
+
+
+def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
+    """A distribution over the real places: energies (B, S, L), mask (B, L)."""
+    return energies.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean over the real places: values (B, L, D), mask (B, L) -> (B, D)."""
+    weights = mask.to(values.dtype)
+    weights = weights / weights.sum(1, keepdim=True)
+    return torch.bmm(weights.unsqueeze(1), values).squeeze(1)
+
+
+class AdditiveAttention(nn.Module):
+    """Bahdanau attention: e = w' tanh(W q + U v + b).
+
+    U v is projected once per video (`keys`), W q once per sentence and word; nothing is copied per sentence.
+    """
+
+    def __init__(self, query_size: int, value_size: int, attention_size: int) -> None:
+        super().__init__()
+        self.from_value = nn.Linear(value_size, attention_size)
+        self.from_query = nn.Linear(query_size, attention_size, bias=False)
+        self.energy = nn.Linear(attention_size, 1, bias=False)
+
+    def keys(self, values: Tensor) -> Tensor:
+        return self.from_value(values)  # (B, L, A)
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """query (B, S, Q), keys (B, L, A), values (B, L, D), mask (B, L) -> context (B, S, D), weights (B, S, L)."""
+        mixed = self.from_query(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, S, L, A)
+        energies = self.energy(mixed.tanh_()).squeeze(-1)  # (B, S, L)
+        weights = masked_softmax(energies, mask)
+        return torch.bmm(weights, values), weights

@@ -1,0 +1,57 @@
+"""The contract of a model: `encode` the videos once, `step` once a word. Everything else is written outside."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from watchword.config import Settings
+from watchword.tensors import BOS, PAD, UNK, Memory, State, Step, Streams
+
+NEVER_SAID = (PAD, BOS, UNK)
+
+
+class CaptionerConfig(Settings):
+    """What every captioner has. Widths of the streams and the vocabulary's size come from the data."""
+
+    embedding_size: int = 300
+    hidden_size: int = 512
+    dropout: float = 0.5
+
+
+class Captioner(nn.Module, ABC):
+    """Videos in, words out.
+
+    `widths` says which streams the model reads and how wide they are. `Step.outputs` is what the vocabulary
+    projection reads: training applies it once to all words of all sentences, decoding once a step.
+    """
+
+    Config: type[CaptionerConfig] = CaptionerConfig
+    never_said: Tensor
+
+    def __init__(self, config: CaptionerConfig, widths: Mapping[str, int], num_words: int, output_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.widths = dict(widths)
+        self.num_words = num_words
+        self.embedding = nn.Embedding(num_words, config.embedding_size, padding_idx=PAD)
+        self.to_words = nn.Linear(output_size, num_words)
+        forbidden = torch.zeros(num_words)
+        forbidden[list(NEVER_SAID)] = float("-inf")
+        self.register_buffer("never_said", forbidden, persistent=False)
+
+    @abstractmethod
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        """What is kept of the videos, tensors (B, ...), and the state before the first word, tensors (B, 1, ...)."""
+
+    @abstractmethod
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        """One word further: words (B, S) are the words just said."""
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """(..., H) -> (..., V). PAD, BOS and UNK have probability 0 in training and in decoding alike."""
+        return nn.functional.linear(outputs, self.to_words.weight, self.to_words.bias + self.never_said)
+
+    def log_probabilities(self, outputs: Tensor) -> Tensor:
+        return self.logits(outputs).log_softmax(-1)

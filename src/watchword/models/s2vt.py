@@ -1,0 +1,99 @@
+"""S2VT: one stack of two LSTMs reads the frames, then writes the words.
+
+Venugopalan et al., Sequence to Sequence - Video to Text, ICCV 2015, arXiv:1505.00487.
+
+| paper | line |
+|---|---|
+| Sec. 3.2, Fig. 2: first LSTM reads frames, second reads [first's hidden, <pad>] | `encode` |
+| Sec. 3.2, Fig. 2: first LSTM reads <pad>, second reads [first's hidden, word] | `step` |
+| Sec. 3.3: frames embedded to 500, LSTMs of 1000 | `S2VTConfig` |
+
+In the writing stage the first LSTM hears no words, so its state is the same for all sentences of a video: it is
+computed once per video (the first of the S equal rows) and shown to all of them.
+
+Where we differ: streams that share their moments stand side by side in each frame (the paper fuses RGB and flow late,
+by averaging two models: `watchword evaluate RUN RUN` does that); dropout; videos shorter than the batch's longest are
+read to their own last frame. No attention.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from watchword.errors import WatchwordError
+from watchword.layers.attention import masked_mean
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import Memory, State, Step, Stream, Streams
+
+
+class S2VTConfig(CaptionerConfig):
+    embedding_size: int = 500  # Sec. 3.3
+    hidden_size: int = 1000    # Sec. 3.3
+    frame_size: int = 500      # Sec. 3.3
+
+
+class S2VT(Captioner):
+    Config = S2VTConfig
+
+    def __init__(self, config: S2VTConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        hidden = config.hidden_size
+        self.project = nn.Linear(sum(widths.values()), config.frame_size)
+        self.first = nn.LSTM(config.frame_size, hidden, batch_first=True)
+        self.second = nn.LSTM(hidden + config.embedding_size, hidden, batch_first=True)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        frames, lengths = self._frames(streams)
+        frames = self.dropout(self.project(frames))  # (B, F, frame_size)
+        seen, (hidden1, cell1) = self._read(self.first, frames, lengths)
+        padding = seen.new_zeros(*seen.shape[:2], self.config.embedding_size)
+        _, (hidden2, cell2) = self._read(self.second, torch.cat([self.dropout(seen), padding], -1), lengths)
+        new = {"hidden1": hidden1, "cell1": cell1, "hidden2": hidden2, "cell2": cell2}
+        return {}, {name: tensor[0].unsqueeze(1) for name, tensor in new.items()}
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        batch, sentences = words.shape
+        nothing = state["hidden1"].new_zeros(batch, 1, self.first.input_size)
+        hidden1, cell1 = _one_step(self.first, nothing, state["hidden1"][:, :1], state["cell1"][:, :1])
+        hidden1, cell1 = hidden1.expand(-1, sentences, -1), cell1.expand(-1, sentences, -1)
+        said = self.dropout(self.embedding(words))
+        inputs = torch.cat([self.dropout(hidden1), said], -1)  # (B, S, H + E)
+        hidden2, cell2 = _one_step(self.second, inputs, state["hidden2"], state["cell2"])
+        new = {"hidden1": hidden1, "cell1": cell1, "hidden2": hidden2, "cell2": cell2}
+        return Step(self.dropout(hidden2), new)
+
+    def _frames(self, streams: Streams) -> tuple[Tensor, Tensor]:
+        """All streams side by side, places averaged: (B, F, D); how many moments are real: (B,)."""
+        chosen = [streams[name] for name in self.widths]
+        if len({stream.values.shape[1] for stream in chosen}) > 1:
+            counts = ", ".join(f"{name} {streams[name].values.shape[1]}" for name in self.widths)
+            raise WatchwordError(f"s2vt reads streams that share their moments; here: {counts}; train one run a stream")
+        return torch.cat([_moments(stream) for stream in chosen], -1), chosen[0].mask.any(-1).sum(1)
+
+    @staticmethod
+    def _read(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, last = lstm(packed)
+        return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])[0], last
+
+
+def _moments(stream: Stream) -> Tensor:
+    """Places averaged within each moment: (B, F, D)."""
+    values, mask = stream.values.flatten(0, 1), stream.mask.flatten(0, 1)  # (B*F, N, D)
+    if mask.shape[1] == 1:
+        return stream.values.squeeze(2)
+    some = mask.any(1, keepdim=True)
+    return masked_mean(values, mask | ~some).unflatten(0, stream.mask.shape[:2])
+
+
+def _one_step(lstm: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """A step of a one-layer LSTM for (B, S) rows."""
+    _, (new_hidden, new_cell) = lstm(
+        inputs.flatten(0, 1).unsqueeze(1),
+        (hidden.flatten(0, 1).unsqueeze(0).contiguous(), cell.flatten(0, 1).unsqueeze(0).contiguous()),
+    )
+    shape = inputs.shape[:2]
+    return new_hidden[0].unflatten(0, shape), new_cell[0].unflatten(0, shape)

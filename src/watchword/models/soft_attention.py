@@ -1,0 +1,69 @@
+"""Temporal attention (SA-LSTM).
+
+Yao et al., Describing Videos by Exploiting Temporal Structure, ICCV 2015, arXiv:1502.08029.
+
+| equation | line |
+|---|---|
+| Sec. 3.2, e = w' tanh(W h + U v + b), softmax over time | `AdditiveAttention` |
+| Sec. 2.2, LSTM of [E[y_t-1], h_t-1, phi_t(V)] | `self.cell` |
+| Sec. 2.2, p = softmax(U_p tanh(W_p [h_t, phi_t(V), E[y_t-1]] + b_p) + d) | `self.deep_output` |
+
+Where we differ: features are first projected to `hidden_size` (one product per video; the paper attends to raw
+features); with several streams each has an attention of its own and the contexts stand side by side; dropout on words,
+features and output; the first state is a learned map of the mean feature (the paper: unstated).
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean
+from watchword.layers.recurrent import LSTMCell
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import Memory, State, Step, Streams
+
+
+class SoftAttentionConfig(CaptionerConfig):
+    attention_size: int = 256
+
+
+class SoftAttention(Captioner):
+    Config = SoftAttentionConfig
+
+    def __init__(self, config: SoftAttentionConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        hidden, streams = config.hidden_size, len(widths)
+        self.project = nn.ModuleDict({name: nn.Linear(width, hidden) for name, width in widths.items()})
+        self.attend = nn.ModuleDict({
+            name: AdditiveAttention(hidden, hidden, config.attention_size) for name in widths
+        })
+        self.first_state = nn.Linear(streams * hidden, 2 * hidden)
+        self.cell = LSTMCell(config.embedding_size + streams * hidden, hidden)
+        self.deep_output = nn.Linear(hidden + streams * hidden + config.embedding_size, hidden)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        memory: Memory = {}
+        means = []
+        for name in self.widths:
+            values, mask = flat_places(streams[name])
+            values = self.dropout(self.project[name](values)).relu()  # (B, L, H)
+            memory[f"{name}.values"] = values
+            memory[f"{name}.keys"] = self.attend[name].keys(values)
+            memory[f"{name}.mask"] = streams[name].mask
+            means.append(masked_mean(values, mask))
+        hidden, cell = self.first_state(torch.cat(means, -1)).tanh().unsqueeze(1).chunk(2, -1)
+        return memory, {"hidden": hidden, "cell": cell}
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        said = self.dropout(self.embedding(words))  # (B, S, E)
+        contexts, attention = [], {}
+        for name in self.widths:
+            keys, values, mask = (memory[f"{name}.{part}"] for part in ("keys", "values", "mask"))
+            context, weights = self.attend[name](state["hidden"], keys, values, mask.flatten(1))
+            contexts.append(context)
+            attention[name] = weights.unflatten(-1, mask.shape[1:])  # (B, S, F, N)
+        hidden, cell = self.cell(torch.cat([said, *contexts], -1), state["hidden"], state["cell"])
+        outputs = self.deep_output(torch.cat([hidden, *contexts, said], -1)).tanh()
+        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)
