@@ -1,0 +1,16 @@
+"""BLEU, METEOR, ROUGE-L and CIDEr-D as coco-caption computes them: numpy, no torch, no Java."""
+
+from watchword.metrics.cider import DocumentFrequencies, document_frequencies
+from watchword.metrics.index import METRICS, ReferenceIndex, Scores
+from watchword.text.ptb import ptb_tokens, tokenise, tokenise_line
+
+__all__ = [
+    "METRICS",
+    "DocumentFrequencies",
+    "ReferenceIndex",
+    "Scores",
+    "document_frequencies",
+    "ptb_tokens",
+    "tokenise",
+    "tokenise_line",
+]

@@ -1,0 +1,204 @@
+"""N-grams of many sentences at once: what BLEU and CIDEr-D count.
+
+An n-gram is named by a number: the number of its prefix and its last word. So n-grams of every length are exact int64
+keys, never hashes, and one sort counts those of a whole corpus.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ORDERS = 4  # n-grams of one to four words
+
+Integers = NDArray[np.int64]
+Words = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The different n-grams of one order in every sentence, sorted by sentence. U of them."""
+
+    sentence: Integers  # (U,)
+    prefix: Integers    # (U,) which of the order below it begins with
+    word: Integers      # (U,) its last word
+    count: Integers     # (U,) how often the sentence says it
+
+
+def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Counts]:
+    """Counts of orders one to four. `words` are those of all sentences, one after the other, each below `num_words`."""
+    sentence = np.repeat(np.arange(len(lengths)), lengths)           # (L,) of every position
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # (L,) words from here to the end
+    start = np.arange(len(words))
+    name = sentence                                                  # the empty prefix of a sentence is the sentence
+    orders: list[Counts] = []
+    for order in range(1, ORDERS + 1):
+        inside = left[start] >= order
+        start, name = start[inside], name[inside]
+        last = words[start + order - 1]
+        _, first, name_here, count = np.unique(
+            name * num_words + last, return_index=True, return_inverse=True, return_counts=True
+        )
+        orders.append(Counts(sentence[start[first]], name[first], last[first], count))
+        name = name_here.reshape(-1)
+    return orders
+
+
+@dataclass(frozen=True)
+class NgramTable:
+    """Numbers for all n-grams of a set of sentences."""
+
+    words: Mapping[str, int]         # every word -> its number
+    keys: tuple[Integers, ...]       # for each order the sorted prefix * len(words) + word; the place is the number
+
+    def sizes(self) -> list[int]:
+        return [len(keys) for keys in self.keys]
+
+    def contents(self) -> list[Counts]:
+        """Its own n-grams, as if one sentence said each of them once."""
+        size = max(len(self.words), 1)
+        return [Counts(np.zeros_like(keys), keys // size, keys % size, np.ones_like(keys)) for keys in self.keys]
+
+    def numbers(self, orders: Sequence[Counts]) -> list[Integers]:
+        """The number of every n-gram that was counted, -1 for one that the table does not know."""
+        found: list[Integers] = []
+        known = np.zeros(1, np.int64)
+        size = len(self.words)
+        for order, (counts, keys) in enumerate(zip(orders, self.keys, strict=True)):
+            prefix = known[counts.prefix] if order else np.zeros(len(counts.word), np.int64)
+            key = np.where((prefix >= 0) & (counts.word < size), prefix * size + counts.word, -1)
+            known = find(keys, key)
+            found.append(known)
+        return found
+
+
+def make_table(words: Mapping[str, int], orders: Sequence[Counts]) -> tuple[NgramTable, list[Integers]]:
+    """A table of all that was counted, and the number of each."""
+    keys: list[Integers] = []
+    numbers: list[Integers] = []
+    size = len(words)
+    for order, counts in enumerate(orders):
+        prefix = numbers[-1][counts.prefix] if order else np.zeros(len(counts.word), np.int64)
+        unique, inverse = np.unique(prefix * size + counts.word, return_inverse=True)
+        keys.append(unique)
+        numbers.append(inverse.reshape(-1))
+    return NgramTable(words, tuple(keys)), numbers
+
+
+def number_words(sentences: Iterable[Words], words: dict[str, int]) -> tuple[Integers, Integers]:
+    """Words as numbers and the length of every sentence; a word that is new gets the next number in `words`."""
+    flat: list[int] = []
+    lengths: list[int] = []
+    for sentence in sentences:
+        flat.extend([words.setdefault(word, len(words)) for word in sentence])
+        lengths.append(len(sentence))
+    return np.array(flat, np.int64), np.array(lengths, np.int64)
+
+
+class Overlay(dict[str, int]):
+    """The words of a table plus those that only a hypothesis says: they get numbers beyond the table's."""
+
+    def __init__(self, known: Mapping[str, int]) -> None:
+        super().__init__()
+        self.known = known
+
+    def __missing__(self, word: str) -> int:
+        number = self.known.get(word)
+        self[word] = number = len(self.known) + len(self) if number is None else number
+        return number
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Where the references of every video say the n-grams of one order. P pairs (video, n-gram), K occurrences."""
+
+    pairs: Integers    # (P,) video * size of the table + n-gram, sorted
+    starts: Integers   # (P + 1,) the occurrences of a pair are starts[p]:starts[p + 1]
+    most: Integers     # (P,) the highest count in one reference
+    row: Integers      # (K,) which reference
+    ngram: Integers    # (K,)
+    count: Integers    # (K,)
+
+
+@dataclass(frozen=True)
+class ReferenceNgrams:
+    """All n-grams of all references; rows are references, those of a video stand together."""
+
+    table: NgramTable
+    lengths: Integers              # (rows,) words in a reference
+    first_row: Integers            # (videos + 1,) references of video v are first_row[v]:first_row[v + 1]
+    postings: tuple[Postings, ...]
+
+    @property
+    def num_videos(self) -> int:
+        return len(self.first_row) - 1
+
+    def document_frequencies(self) -> list[Integers]:
+        """For each order, how many videos know an n-gram: (size of the table,)."""
+        sizes = self.table.sizes()
+        return [
+            np.bincount(postings.pairs % max(size, 1), minlength=size)
+            for postings, size in zip(self.postings, sizes, strict=True)
+        ]
+
+
+def index_references(references: Sequence[Sequence[Words]], known: Mapping[str, int] | None = None) -> ReferenceNgrams:
+    """From the references of every video, split into words. Words of `known` keep the number that they have there."""
+    words: dict[str, int] = dict(known or {})
+    flat, lengths = number_words((sentence for sentences in references for sentence in sentences), words)
+    first_row = np.concatenate([[0], np.cumsum([len(sentences) for sentences in references])]).astype(np.int64)
+    orders = count_ngrams(flat, lengths, max(len(words), 1))
+    table, numbers = make_table(words, orders)
+    video = np.repeat(np.arange(len(references)), np.diff(first_row))  # (rows,)
+    postings = []
+    for counts, number, size in zip(orders, numbers, table.sizes(), strict=True):
+        pair = video[counts.sentence] * size + number
+        order = np.argsort(pair, kind="stable")  # rows stay in order within a pair
+        pairs, starts = np.unique(pair[order], return_index=True)
+        count = counts.count[order]
+        postings.append(
+            Postings(
+                pairs=pairs,
+                starts=np.append(starts, len(pair)),
+                most=np.maximum.reduceat(count, starts) if len(starts) else count,
+                row=counts.sentence[order],
+                ngram=number[order],
+                count=count,
+            )
+        )
+    return ReferenceNgrams(table, lengths, first_row, tuple(postings))
+
+
+@dataclass(frozen=True)
+class HypothesisNgrams:
+    """N-grams of sentences that are to be scored, and where the references of their videos say them."""
+
+    video: Integers                # (sentences,)
+    lengths: Integers              # (sentences,)
+    orders: tuple[Counts, ...]
+    pairs: tuple[Integers, ...]    # for each order (U,): which pair of the postings, -1 for none
+
+
+def look_up(references: ReferenceNgrams, video: Integers, sentences: Sequence[Words]) -> HypothesisNgrams:
+    """Sentences, split into words, beside the references of their videos."""
+    words = Overlay(references.table.words)
+    flat = np.array([words[word] for sentence in sentences for word in sentence], np.int64)
+    lengths = np.array([len(sentence) for sentence in sentences], np.int64)
+    orders = count_ngrams(flat, lengths, len(words.known) + len(words) + 1)
+    pairs = []
+    numbers = references.table.numbers(orders)
+    for counts, number, postings, size in zip(
+        orders, numbers, references.postings, references.table.sizes(), strict=True
+    ):
+        key = np.where(number >= 0, video[counts.sentence] * size + number, -1)
+        pairs.append(find(postings.pairs, key))
+    return HypothesisNgrams(video, lengths, tuple(orders), tuple(pairs))
+
+
+def find(keys: Integers, wanted: Integers) -> Integers:
+    """The place of each wanted number in sorted keys, -1 where it is not."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)
