@@ -98,6 +98,7 @@ class Schedule(Settings):
 class Phase(Settings):
     """A stretch of training with one loss."""
 
+    begin: Literal["last", "best"] = "last"         # from the weights as they are, or the best of the phases before
     loss: dict[str, Any] = {"name": "cross_entropy"}  # read by the loss that it names
     epochs: int = Field(30, ge=1)
     optimizer: Literal["adam", "adamw", "rmsprop"] = "adam"
@@ -113,6 +114,7 @@ class Selection(Settings):
     """How the best weights are chosen."""
 
     split: str = "val"
+    by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
     every: int = Field(1, ge=1)                     # epochs
 

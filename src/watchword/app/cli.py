@@ -5,6 +5,7 @@ import sys
 import typer
 from rich.console import Console
 
+from watchword.app.train import train
 from watchword.errors import WatchwordError
 
 app = typer.Typer(
@@ -18,6 +19,9 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Keeps every verb a sub-command, however many there are."""
+
+
+app.command()(train)
 
 
 def main() -> None:

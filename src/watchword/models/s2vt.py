@@ -86,7 +86,7 @@ def _moments(stream: Stream) -> Tensor:
     if mask.shape[1] == 1:
         return stream.values.squeeze(2)
     some = mask.any(1, keepdim=True)
-    return masked_mean(values, mask | ~some).unflatten(0, stream.mask.shape[:2])
+    return masked_mean(values, mask | ~some).view(*stream.mask.shape[:2], -1)
 
 
 def _one_step(lstm: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

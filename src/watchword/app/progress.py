@@ -1,0 +1,37 @@
+"""What a person sees while something takes long."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from watchword.training.loop import Moment, Report
+
+console = Console(stderr=True, highlight=False)
+
+
+def bar(transient: bool = False) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(), console=console, transient=transient,
+    )  # fmt: skip
+
+
+@contextmanager
+def training_bar() -> Iterator[Report]:
+    """A bar for the batches of an epoch, and a line for each epoch that is done."""
+    with bar(transient=True) as progress:
+        task = progress.add_task("training", total=None)
+
+        def report(moment: Moment) -> None:
+            phase = f"phase {moment.phase + 1}, " if moment.phase else ""
+            if moment.scores:
+                shown = "  ".join(f"{name} {value:.4g}" for name, value in moment.scores.items())
+                progress.console.print(f"{phase}epoch {moment.epoch}/{moment.epochs}  {shown}")
+            else:
+                name = f"{phase}epoch {moment.epoch + 1}/{moment.epochs}, loss {moment.loss:.3f}"
+                done = moment.epoch * moment.batches + moment.batch
+                progress.update(task, description=name, completed=done, total=moment.epochs * moment.batches)
+
+        yield report

@@ -1,0 +1,29 @@
+"""Bytes to disk, whole or not at all."""
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from watchword.errors import WatchwordError
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """All of it under the name, or the name as it was: also when the disk fills up or the power fails in between."""
+    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            raise WatchwordError(
+                f"the disk is full: {path} was not written, what was there before is untouched; make room and go on"
+            ) from error
+        raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):  # gone after a rename
+            temporary.unlink()

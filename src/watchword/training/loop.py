@@ -1,0 +1,283 @@
+"""The loop: phases, epochs, batches; validation, early stopping, best weights; resuming bit for bit.
+
+What a run will do is a pure function of its recipe: the order of the data comes from (seed, phase, epoch), the learning
+rate from the place in the phase. So resuming needs the weights, the optimiser, the random state and the place.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from torch import Tensor, nn
+
+from watchword.config import Phase, Recipe
+from watchword.data.annotations import read_annotations, split_checksum
+from watchword.data.dataset import CaptionData, build_vocabulary
+from watchword.errors import WatchwordError
+from watchword.losses import Objective, build_loss
+from watchword.metrics import ReferenceIndex
+from watchword.models import Captioner, build_model
+from watchword.store import Store
+from watchword.tensors import Batch
+from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
+from watchword.training.run import Run, pack_optimizer, unpack_optimizer
+
+VALIDATION_METRICS = ("BLEU", "ROUGE_L", "CIDEr")  # METEOR costs more than it tells during training
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+}
+
+
+@dataclass
+class Place:
+    """Where training is, and what it has seen so far: all that is not a tensor."""
+
+    phase: int = 0
+    epoch: int = 0
+    batch: int = 0                # batches of the epoch that are done
+    step: int = 0                 # batches of the run that are done
+    loss_total: float = 0.0       # of the epoch so far
+    loss_weight: float = 0.0
+    best: float | None = None
+    best_epoch: int = 0
+    waited: int = 0               # validations without a better score
+    log_bytes: int = 0            # length of log.jsonl at this place
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a progress bar shows."""
+
+    phase: int
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    scores: dict[str, float] = field(default_factory=dict)  # at the end of an epoch
+
+
+Report = Callable[[Moment], None]
+
+
+def train(recipe: Recipe, folder: Path, report: Report = lambda moment: None) -> Run:
+    """Trains what the recipe says into a new run folder."""
+    run = Run(folder)
+    if (folder / "recipe.toml").exists():
+        raise WatchwordError(f"{folder} holds a run already: go on with --resume {folder}, or name another --output")
+    trainer = Trainer(recipe, run)
+    trainer.accelerator.wait_for_everyone()  # all have looked whether the folder is free
+    if trainer.accelerator.is_main_process:
+        run.begin(recipe, trainer.vocabulary, trainer.seen)
+    trainer.run_phases(report)
+    return run
+
+
+def resume(folder: Path, report: Report = lambda moment: None) -> Run:
+    """Goes on where a run was cut off, by the run's own recipe: the weights will be as if nothing had happened."""
+    run = Run(folder)
+    trainer = Trainer(run.recipe, run)
+    last = run.last()
+    if last is not None:
+        trainer.restore(*last)
+    trainer.run_phases(report)
+    return run
+
+
+class Learner(nn.Module):
+    """A model and its loss as one module, so that several processes can share its gradients."""
+
+    def __init__(self, model: Captioner, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch, own_words: float) -> tuple[Tensor, Tensor]:
+        loss = self.objective(self.model, batch, own_words)
+        return loss.total, loss.weight
+
+
+class Trainer:
+    """One run in memory."""
+
+    def __init__(self, recipe: Recipe, run: Run) -> None:
+        clips = read_annotations(recipe.data.captions)
+        parts = {split: [clip for clip in clips if clip.split == split] for split in ("train", recipe.selection.split)}
+        for split, part in parts.items():
+            if not part:
+                raise WatchwordError(f"{recipe.data.captions} has no {split} videos; its splits: {_splits(clips)}")
+        self.recipe, self.run = recipe, run
+        self.vocabulary = build_vocabulary(parts["train"], recipe.data.min_count)
+        store = Store(recipe.data.store)
+        self.data = CaptionData(parts["train"], store, self.vocabulary, recipe.data)
+        self.validation = CaptionData(parts[recipe.selection.split], store, self.vocabulary, recipe.data)
+        self.references = ReferenceIndex(references_of(parts[recipe.selection.split]))
+        self.seen = {"splits": split_checksum(clips), "widths": self.data.features.widths}
+        use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        self.accelerator = Accelerator(
+            mixed_precision="bf16" if use_bfloat16 else "no",
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+        torch.manual_seed(recipe.seed)
+        self.model = build_model(recipe.model, self.data.features.widths, len(self.vocabulary))
+        torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
+        self.place = Place()
+        self.resumed: dict[str, Tensor] = {}
+        self.saved_at = time.monotonic()
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    def run_phases(self, report: Report) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        board = None
+        if self.accelerator.is_main_process:
+            board = SummaryWriter(str(self.run.folder), purge_step=self.place.step)
+        self.model.to(self.accelerator.device)
+        while self.place.phase < len(self.recipe.phases):
+            phase = self.recipe.phases[self.place.phase]
+            if phase.begin == "best" and self.place.epoch == self.place.batch == 0:
+                self.model.load_state_dict(self.run.model().state_dict())
+            self._run_phase(phase, report, board)
+            self.place.phase, self.place.epoch, self.place.waited = self.place.phase + 1, 0, 0
+        if board is not None:
+            board.close()
+
+    def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
+        learner = self.accelerator.prepare(Learner(self.model, build_loss(phase.loss)))
+        optimizer = OPTIMIZERS[phase.optimizer](
+            self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
+        )  # type: ignore[call-arg]
+        if self.resumed:
+            unpack_optimizer(optimizer, self.resumed)
+            self.resumed = {}
+        while self.place.epoch < phase.epochs and not self._out_of_patience(phase):
+            self._run_epoch(phase, learner, optimizer, report)
+            row = self._close_epoch(phase, optimizer)
+            if board is not None:
+                for name, value in row.items():
+                    if name not in ("phase", "epoch", "step"):
+                        board.add_scalar(name, value, self.place.step)
+                board.flush()
+            scores = {name: value for name, value in row.items() if name not in ("phase", "epoch", "step")}
+            report(Moment(self.place.phase, self.place.epoch, phase.epochs, 1, 1, row["loss"], scores))
+            self._save(optimizer)
+
+    def _run_epoch(self, phase: Phase, learner: nn.Module, optimizer: torch.optim.Optimizer, report: Report) -> None:
+        """One pass over all training sentences, from wherever in it the run is."""
+        place, accelerator = self.place, self.accelerator
+        slots = self.data.plan((self.recipe.seed, place.phase, place.epoch))
+        own_words = phase.sampling.share(place.epoch) if phase.sampling else 0.0
+        learner.train()
+        while place.batch < len(slots):
+            rate = phase.schedule.rate(phase.learning_rate, place.epoch + place.batch / len(slots), phase.epochs)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            share = slots[place.batch].share(accelerator.process_index, accelerator.num_processes)
+            batch = self.data.batch(share).to(accelerator.device)
+            with accelerator.autocast():
+                total, weight = learner(batch, own_words)
+            together = accelerator.reduce(torch.stack([total.detach(), weight.to(total.dtype)]), "sum")
+            all_total, all_weight = together.tolist()
+            if not math.isfinite(all_total):
+                raise WatchwordError(
+                    f"the loss became {all_total} in epoch {place.epoch + 1}, batch {place.batch + 1}: try a smaller "
+                    f"phases.{place.phase}.learning_rate (now {rate:g}); {self.run.folder} keeps what was learned before"
+                )
+            optimizer.zero_grad()
+            accelerator.backward(total * accelerator.num_processes / all_weight)  # processes average their gradients
+            accelerator.clip_grad_norm_(self.model.parameters(), phase.clip)
+            optimizer.step()
+            place.batch, place.step = place.batch + 1, place.step + 1
+            place.loss_total, place.loss_weight = place.loss_total + all_total, place.loss_weight + all_weight
+            mean = place.loss_total / place.loss_weight
+            report(Moment(place.phase, place.epoch, phase.epochs, place.batch, len(slots), mean))
+            if time.monotonic() - self.saved_at > 60 * self.recipe.save_minutes:
+                self._save(optimizer)
+
+    def _close_epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+        """Validates, keeps the best weights, writes the log."""
+        place = self.place
+        row: dict[str, float] = {
+            "phase": place.phase, "epoch": place.epoch + 1, "step": place.step,
+            "loss": place.loss_total / place.loss_weight, "learning_rate": optimizer.param_groups[0]["lr"],
+        }  # fmt: skip
+        place.epoch, place.batch, place.loss_total, place.loss_weight = place.epoch + 1, 0, 0.0, 0.0
+        if place.epoch % self.recipe.selection.every == 0 or place.epoch == phase.epochs:
+            row |= self._validate()
+            by = self.recipe.selection.by
+            value = -row[by] if by == "val_loss" else row[by]
+            if place.best is None or value > place.best:
+                place.best, place.best_epoch, place.waited = value, place.epoch, 0
+                if self.accelerator.is_main_process:
+                    self.run.keep_best(self.model, self.recipe, self.vocabulary)
+            else:
+                place.waited += 1
+        if self.accelerator.is_main_process:
+            with (self.run.folder / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+                place.log_bytes = file.tell()
+        return row
+
+    def _validate(self) -> dict[str, float]:
+        """Every process validates for itself: all come to the same scores and agree on when to stop."""
+        random_state = torch.get_rng_state()
+        self.model.eval()
+        search = Search(self.recipe.selection.beam, max_words=self.recipe.data.max_words)
+        captions = caption_videos(self.model, self.validation, search, self.accelerator.device)
+        scores = score_captions(captions, self.references, VALIDATION_METRICS)
+        loss = mean_word_loss(self.model, self.validation, self.accelerator.device)
+        self.model.train()
+        torch.set_rng_state(random_state)  # whether and how a run is validated changes nothing in its weights
+        return {"val_loss": loss, **scores.corpus}
+
+    def _out_of_patience(self, phase: Phase) -> bool:
+        return phase.patience is not None and self.place.waited >= phase.patience
+
+    # --- keeping and resuming --------------------------------------------------------------------------------------
+
+    def _save(self, optimizer: torch.optim.Optimizer) -> None:
+        random_states = self.accelerator.gather(torch.get_rng_state().to(self.accelerator.device).unsqueeze(0))
+        if self.accelerator.is_main_process:
+            tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+            tensors |= pack_optimizer(optimizer) | {"random": random_states}
+            self.run.keep_last(tensors, asdict(self.place))
+        self.saved_at = time.monotonic()
+
+    def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+        """Everything as it was when `last.safetensors` was written."""
+        kept, now = self.run.seen, self.seen
+        if kept != now:
+            raise WatchwordError(
+                f"the data of {self.run.folder} has changed since it was begun (captions, splits or features): "
+                "put it back, or begin a new run"
+            )
+        self.place = Place(**progress)
+        prefix = "model."
+        weights = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        self.model.load_state_dict(weights)
+        self.resumed = tensors
+        rank = self.accelerator.process_index
+        if rank >= len(tensors["random"]):
+            raise WatchwordError(f"this run was trained by {len(tensors['random'])} processes: resume it with as many")
+        torch.set_rng_state(tensors["random"][rank].cpu())
+        log = self.run.folder / "log.jsonl"
+        if self.accelerator.is_main_process and log.exists():
+            with log.open("r+b") as file:
+                file.truncate(self.place.log_bytes)  # lines after the place that is resumed will be written again
+
+
+def _splits(clips: list[Any]) -> str:
+    counts: dict[str, int] = {}
+    for clip in clips:
+        counts[clip.split] = counts.get(clip.split, 0) + 1
+    return ", ".join(f"{split} {count}" for split, count in counts.items())

@@ -1,0 +1,118 @@
+"""A run on disk: the folder that training fills and everything else reads.
+
+| file | content |
+|---|---|
+| `recipe.toml` | the recipe, resolved in full |
+| `data.json` | checksums of the splits, widths of the streams: what the weights have seen |
+| `vocabulary.txt` | one word a line |
+| `model.safetensors` | the best weights so far, by the validation split |
+| `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
+| `log.jsonl`, `events.out.*` | curves, as lines and for TensorBoard |
+| `predictions-SPLIT.json`, `scores-SPLIT.json` | written by `watchword evaluate` |
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from watchword.config import Recipe, read_recipe, write_toml
+from watchword.errors import WatchwordError
+from watchword.files import write_whole
+from watchword.models import Captioner
+from watchword.models.checkpoint import load_model, read_tensors, save_model
+from watchword.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of one training."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def recipe(self) -> Recipe:
+        return read_recipe(self.folder / "recipe.toml")
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.load(self.folder / "vocabulary.txt")
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        """What the weights have seen: checksums of the splits, widths of the streams."""
+        return self._read_json("data.json")
+
+    def model(self) -> Captioner:
+        """The best weights."""
+        return load_model(self.folder / "model.safetensors", self.vocabulary)
+
+    def scores(self, split: str) -> dict[str, Any]:
+        return self._read_json(f"scores-{split}.json")
+
+    def begin(self, recipe: Recipe, vocabulary: Vocabulary, seen: dict[str, Any]) -> None:
+        """Writes what is known before the first batch."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WatchwordError(f"cannot make the run folder {self.folder}: {error.strerror}") from error
+        values = recipe.model_dump()
+        for key in ("captions", "store"):  # the run finds its data again from wherever it is called
+            values["data"][key] = os.path.relpath(values["data"][key], self.folder)
+        write_whole(self.folder / "recipe.toml", write_toml(values))
+        write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
+        vocabulary.save(self.folder / "vocabulary.txt")
+
+    def keep_best(self, model: Captioner, recipe: Recipe, vocabulary: Vocabulary) -> None:
+        save_model(model, recipe.model, vocabulary, self.folder / "model.safetensors")
+
+    def keep_last(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+        whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        content = save(whole, {"progress": json.dumps(progress)})
+        write_whole(self.folder / "last.safetensors", content)
+
+    def last(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What `keep_last` kept, if training had come that far."""
+        path = self.folder / "last.safetensors"
+        if not path.exists():
+            return None
+        tensors, metadata = read_tensors(path)
+        return tensors, json.loads(metadata["progress"])
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        try:
+            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError as error:
+            hint = "watchword evaluate makes it" if name.startswith("scores") else "is it a run of watchword train?"
+            raise WatchwordError(f"{self.folder} has no {name}: {hint}") from error
+        except ValueError as error:
+            raise WatchwordError(f"{path} is damaged: {error}") from error
+        return values
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state of an optimiser as named tensors: no pickle."""
+    return {
+        f"optimizer.{row}.{name}": torch.as_tensor(value)
+        for row, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("optimizer."):
+            _, row, name = key.split(".", 2)
+            state.setdefault(int(row), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
