@@ -4,8 +4,10 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from watchword.app.train import train
+from watchword.app.features import features
 from watchword.errors import WatchwordError
 
 app = typer.Typer(
@@ -22,6 +24,7 @@ def _root() -> None:
 
 
 app.command()(train)
+app.add_typer(features, name="features")
 
 
 def main() -> None:
@@ -29,5 +32,5 @@ def main() -> None:
     try:
         app()
     except WatchwordError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {error}", soft_wrap=True)
+        Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(1)
