@@ -195,12 +195,13 @@ def beam(
             videos, words, scores, sentences = videos[rows], words[rows], scores[rows], sentences[rows]
             memory = {name: tensor[rows] for name, tensor in memory.items()}
             state = {name: tensor[rows] for name, tensor in state.items()}
-    # a video for which nothing ended within max_words gets its best unfinished sentence
-    silent = videos[best_scores[videos, 0] == float("-inf")]
-    if len(silent):
-        unfinished = torch.isin(videos, silent)
-        best_scores[silent, : scores.shape[1]] = scores[unfinished] / max_words**length_power
-        best_sentences[silent, : scores.shape[1]] = sentences[unfinished]
+    # where fewer than num_best sentences ended within max_words, unfinished ones stand behind those that did
+    pool_scores = torch.cat([best_scores[videos], scores / max_words**length_power], 1)
+    pool_sentences = torch.cat([best_sentences[videos], sentences], 1)
+    unfinished = torch.arange(pool_scores.shape[1], device=device) >= pool_size
+    kept = (unfinished + 2 * pool_scores.isinf()).argsort(dim=1, stable=True)[:, :pool_size]
+    best_scores[videos] = pool_scores.gather(1, kept)
+    best_sentences[videos] = torch.gather(pool_sentences, 1, kept.unsqueeze(-1).expand(-1, -1, max_words))
     return Found(best_sentences[:, :num_best], best_scores[:, :num_best])
 
 

@@ -1,16 +1,21 @@
 """Sentences for the videos of a split, and what they score."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 
+from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData
-from watchword.decoding import Found, Speaker, beam, greedy
+from watchword.decoding import Ensemble, Found, Speaker, beam, greedy
+from watchword.errors import WatchwordError
 from watchword.losses import CrossEntropy, CrossEntropySettings, Talker
 from watchword.metrics import ReferenceIndex, Scores
 from watchword.records import Caption, Clip
+from watchword.store import Store
 from watchword.tensors import Batch
+from watchword.training.run import Run
 
 VIDEOS_AT_ONCE = 32
 
@@ -65,3 +70,58 @@ def mean_word_loss(model: Talker, data: CaptionData, device: torch.device | str)
         loss = measure(model, data.batch(slot).to(device), own_words=0.0)
         total, weight = total + float(loss.total), weight + float(loss.weight)
     return total / weight
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one run, or an ensemble of several, said about a split."""
+
+    split: str
+    search: Search
+    runs: tuple[str, ...]
+    captions: tuple[Caption, ...]
+    scores: Scores
+
+    def predictions_json(self) -> str:
+        """COCO results, as `watchword score` and everybody else reads them."""
+        rows = [
+            {"image_id": caption.video, "caption": caption.text, "score": caption.score} for caption in self.captions
+        ]
+        return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+
+    def scores_json(self) -> str:
+        row = {"split": self.split, "runs": self.runs, **asdict(self.search), "scores": self.scores.corpus}
+        return json.dumps(row | {"signature": self.scores.signature}, indent=2) + "\n"
+
+
+def evaluate(
+    runs: Sequence[Run],
+    split: str,
+    search: Search,
+    metrics: Sequence[str],
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """One run, or an ensemble of runs that share a vocabulary, on a split of the first run's data."""
+    first = runs[0]
+    vocabulary = first.vocabulary
+    for run in runs[1:]:
+        if run.vocabulary.checksum != vocabulary.checksum:
+            raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: train them on the same captions")
+    clips = read_annotations(first.recipe.data.captions)
+    chosen = [clip for clip in clips if clip.split == split]
+    if not chosen:
+        there = ", ".join(sorted({clip.split for clip in clips}))
+        raise WatchwordError(f"{first.recipe.data.captions} has no {split} videos; its splits: {there}")
+    if split_checksum(clips) != first.seen["splits"]:
+        raise WatchwordError(
+            f"{first.recipe.data.captions} is not what {first.name} was trained on (captions or splits have changed): "
+            "a score on it could count training videos; put the file back"
+        )
+    streams = tuple(dict.fromkeys(stream for run in runs for stream in run.recipe.data.streams))
+    settings = first.recipe.data.model_copy(update={"streams": streams})
+    data = CaptionData(chosen, Store(settings.store), vocabulary, settings)
+    models = [run.model() for run in runs]
+    speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
+    captions = caption_videos(speaker, data, search, report=lambda done: report(done, len(chosen)))
+    scores = score_captions(captions, ReferenceIndex(references_of(chosen)), metrics)
+    return Evaluation(split, search, tuple(run.name for run in runs), tuple(captions), scores)

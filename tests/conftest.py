@@ -1,0 +1,42 @@
+"""What many tests share: a small drawn data set, and streams of noise."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from watchword.data.shapes.films import ShapesConfig
+from watchword.data.shapes.folder import write_shapes
+from watchword.tensors import Stream
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+torch.set_num_threads(1)  # two test workers share two cores
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Reference indexes of tests do not land in the user's cache folder."""
+    os.environ.setdefault("WATCHWORD_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty drawn films with captions, truth and features."""
+    folder = tmp_path_factory.mktemp("shapes")
+    write_shapes(folder, ShapesConfig(films=40))
+    return folder
+
+
+def noise_stream(lengths: list[int], places: int = 2, width: int = 6, seed: int = 0, pad: int = 0) -> Stream:
+    """Videos of these lengths, padded to the longest and by `pad` moments and places more."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(len(lengths), max(lengths), places, width, generator=generator)
+    mask = torch.zeros(len(lengths), max(lengths), places, dtype=torch.bool)
+    for row, length in enumerate(lengths):
+        mask[row, :length] = True
+    values[~mask] = 0
+    grow = torch.nn.functional.pad
+    values, mask = grow(values, (0, 0, 0, pad, 0, pad)), grow(mask, (0, pad, 0, pad))
+    times = torch.arange(mask.shape[1]).float().expand(mask.shape[:2])
+    return Stream(values, mask, times, torch.rand(*mask.shape, 4, generator=generator))

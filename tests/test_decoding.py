@@ -1,0 +1,124 @@
+"""Searches over a speaker small enough to know everything about."""
+
+import itertools
+
+import pytest
+import torch
+from conftest import noise_stream
+from torch import Tensor
+
+from watchword.decoding import Ensemble, beam, greedy, rescore, sample
+from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams
+
+WORDS = 6  # PAD BOS EOS UNK and two words
+STREAMS = {"appearance": noise_stream([2, 2, 2])}
+
+
+class Table:
+    """Says the next word by a table of the last two words, another table for every video."""
+
+    def __init__(self, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        logits = 2 * torch.randn(3, WORDS, WORDS, WORDS, generator=generator)  # (B, before, last, next)
+        logits[..., [PAD, BOS, 3]] = float("-inf")
+        self.table = logits.log_softmax(-1)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        videos = streams["appearance"].mask.shape[0]
+        return {"video": torch.arange(videos)}, {"before": torch.full((videos, 1), BOS)}
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        return Step(self.table[memory["video"].unsqueeze(1), state["before"], words], {"before": words})
+
+    def log_probabilities(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+
+def all_sentences(max_words: int) -> Tensor:
+    """Every sentence of the two words that ends within max_words, and padding."""
+    found = [
+        (*words, EOS, *[PAD] * (max_words - length - 1))
+        for length in range(max_words)
+        for words in itertools.product((4, 5), repeat=length)
+    ]
+    return torch.tensor(found).expand(3, -1, -1)
+
+
+@pytest.mark.parametrize("length_power", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_full_width_beam_finds_the_best_sentence_there_is(seed: int, length_power: float) -> None:
+    speaker, everything = Table(seed), all_sentences(4)
+    scores = rescore(speaker, STREAMS, everything, length_power)  # (B, all)
+    found = beam(speaker, STREAMS, 16, 4, num_best=3, length_power=length_power)
+    best, rows = scores.topk(3, 1)
+    torch.testing.assert_close(found.scores, best)
+    assert torch.equal(found.sentences, everything.gather(1, rows.unsqueeze(-1).expand(-1, -1, 4)))
+
+
+def test_a_narrow_beam_reports_scores_of_its_own_sentences() -> None:
+    found = beam(Table(7), STREAMS, 3, 6, num_best=3, length_power=0.5)
+    torch.testing.assert_close(found.scores, rescore(Table(7), STREAMS, found.sentences, 0.5))
+    assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
+
+
+def test_a_beam_of_one_is_greedy_when_greedy_ends() -> None:
+    for seed in range(8):
+        walked, searched = greedy(Table(seed), STREAMS, 12), beam(Table(seed), STREAMS, 1, 12)
+        ended = (walked.sentences[:, 0] == EOS).any(-1)
+        length = walked.sentences.shape[2]
+        better = searched.scores[ended, 0] >= walked.scores[ended, 0] - 1e-5  # ending early may be likelier still
+        assert better.all()
+        assert length <= 12
+
+
+def test_a_sentence_that_never_ends_is_cut() -> None:
+    speaker = Table(0)
+    speaker.table[..., EOS] = float("-inf")
+    found = beam(speaker, STREAMS, 2, 3)
+    assert (found.sentences != PAD).all()
+    assert not (found.sentences == EOS).any()
+    torch.testing.assert_close(found.scores, rescore(speaker, STREAMS, found.sentences))
+
+
+def test_the_number_of_videos_in_a_batch_does_not_change_a_search() -> None:
+    speaker = Table(4)
+    together = beam(speaker, STREAMS, 2, 6, length_power=0.3)
+    alone = beam(speaker, {"appearance": noise_stream([2])}, 2, 6, length_power=0.3)
+    torch.testing.assert_close(together.scores[:1], alone.scores)
+    assert torch.equal(together.sentences[:1], alone.sentences)
+
+
+def test_samples_follow_the_probabilities_and_the_seed() -> None:
+    speaker = Table(2)
+    draw = lambda seed: sample(speaker, STREAMS, 4000, 1, generator=torch.Generator().manual_seed(seed))  # noqa: E731
+    first = draw(0).sentences[:, :, 0]
+    shares = torch.stack([(first == word).float().mean(1) for word in range(WORDS)], -1)
+    torch.testing.assert_close(shares, speaker.table[:, BOS, BOS].exp(), atol=0.04, rtol=0)
+    assert torch.equal(draw(0).sentences, draw(0).sentences)
+    assert not torch.equal(draw(0).sentences, draw(1).sentences)
+
+
+def test_top_k_and_nucleus_leave_only_the_likeliest_words() -> None:
+    speaker = Table(2)
+    likeliest = speaker.table[:, BOS, BOS].argmax(-1, keepdim=True)
+    for narrowed in ({"top_k": 1}, {"nucleus": 1e-6}, {"temperature": 1e-4}):
+        assert (sample(speaker, STREAMS, 50, 1, **narrowed).sentences[:, :, 0] == likeliest).all()
+
+
+def test_sampled_scores_are_those_of_the_sentences() -> None:
+    found = sample(Table(5), STREAMS, 6, 5, temperature=2.0, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found.scores, rescore(Table(5), STREAMS, found.sentences))
+
+
+def test_an_ensemble_says_the_mean_of_the_probabilities() -> None:
+    one, two = Table(0), Table(1)
+    both = Ensemble([one, two])
+    sentences = all_sentences(3)
+    single = Ensemble([one])
+    torch.testing.assert_close(rescore(single, STREAMS, sentences), rescore(one, STREAMS, sentences))
+    memory, state = both.encode(STREAMS)
+    step = both.step(torch.full((3, 1), BOS), memory, state)
+    mean = (one.table[:, BOS, BOS].exp() + two.table[:, BOS, BOS].exp()) / 2
+    torch.testing.assert_close(both.log_probabilities(step.outputs)[:, 0].exp(), mean)
+    found = beam(both, STREAMS, 16, 3)
+    torch.testing.assert_close(found.scores[:, 0], rescore(both, STREAMS, sentences).max(1).values)

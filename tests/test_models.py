@@ -1,0 +1,122 @@
+"""The contract, held by every model in the table."""
+
+import pytest
+import torch
+from conftest import noise_stream
+
+from watchword.decoding import beam, follow, greedy, rescore
+from watchword.losses import CrossEntropy, CrossEntropySettings
+from watchword.models import MODELS, Captioner, build_model
+from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
+
+NUM_WORDS = 14
+LENGTHS = [5, 3, 4]
+SENTENCES = torch.tensor([
+    [[BOS, 5, 6, EOS, PAD, PAD], [BOS, 7, 8, 9, 10, EOS]],
+    [[BOS, 11, EOS, PAD, PAD, PAD], [BOS, 4, 4, 13, EOS, PAD]],
+    [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
+])  # fmt: skip
+
+pytestmark = pytest.mark.parametrize("name", MODELS)
+
+
+def small(name: str, dropout: float = 0.0) -> Captioner:
+    torch.manual_seed(0)
+    settings = {"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": dropout}
+    return build_model(settings, {"appearance": 6, "motion": 4}, NUM_WORDS)
+
+
+def streams(pad: int = 0) -> dict[str, Stream]:
+    return {
+        "appearance": noise_stream(LENGTHS, width=6, seed=1, pad=pad),
+        "motion": noise_stream(LENGTHS, places=1, width=4, seed=2, pad=pad),
+    }
+
+
+def log_probabilities(model: Captioner, pad: int = 0) -> torch.Tensor:
+    return model.log_probabilities(follow(model, streams(pad), SENTENCES[:, :, 1:]).outputs)
+
+
+def test_padding_of_videos_changes_nothing(name: str) -> None:
+    model = small(name).eval()
+    torch.testing.assert_close(log_probabilities(model), log_probabilities(model, pad=3), rtol=1e-4, atol=1e-5)
+
+
+def test_sentences_of_a_video_do_not_hear_each_other(name: str) -> None:
+    model = small(name).eval()
+    together = log_probabilities(model)
+    alone = model.log_probabilities(follow(model, streams(), SENTENCES[:, 1:2, 1:]).outputs)
+    torch.testing.assert_close(together[:, 1:2], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_a_video_does_not_see_its_neighbours_in_the_batch(name: str) -> None:
+    model = small(name).eval()
+    together = log_probabilities(model)
+    alone = {key: Stream(*(part[1:2] for part in vars(stream).values())) for key, stream in streams().items()}
+    torch.testing.assert_close(
+        together[1:2], model.log_probabilities(follow(model, alone, SENTENCES[1:2, :, 1:]).outputs), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_what_is_seen_changes_what_is_said(name: str) -> None:
+    model = small(name).eval()
+    other = {key: Stream(stream.values + 1, stream.mask, stream.times, stream.boxes) for key, stream in streams().items()}
+    changed = model.log_probabilities(follow(model, other, SENTENCES[:, :, 1:]).outputs)
+    assert (changed.exp() - log_probabilities(model).exp())[:, 0, 0].abs().max() > 1e-4
+
+
+def test_attention_is_a_distribution_over_what_is_really_there(name: str) -> None:
+    model = small(name).eval()
+    for key, attention in follow(model, streams(pad=1), SENTENCES[:, :, 1:], keep_attention=True).attention.items():
+        mask = streams(pad=1)[key].mask
+        assert attention.shape == (3, 2, 5, *mask.shape[1:])
+        torch.testing.assert_close(attention.sum((-2, -1)), torch.ones(3, 2, 5))
+        assert attention.permute(1, 2, 0, 3, 4)[:, :, ~mask].abs().max() == 0
+
+
+def test_every_parameter_learns(name: str) -> None:
+    model = small(name)
+    batch = Batch(("a", "b", "c"), streams(), SENTENCES)
+    CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0).total.backward()
+    for parameter, tensor in model.named_parameters():
+        assert tensor.grad is not None, f"{parameter} got no gradient"
+        assert tensor.grad.abs().max() > 0, f"{parameter} got a gradient of 0"
+
+
+def test_padding_start_and_unknown_are_never_said(name: str) -> None:
+    probabilities = log_probabilities(small(name).eval()).exp()
+    assert probabilities[..., [PAD, BOS, UNK]].max() == 0
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(3, 2, 5))
+
+
+@pytest.mark.parametrize("length_power", [0.0, 0.7])
+def test_a_found_sentence_scores_what_the_search_said(name: str, length_power: float) -> None:
+    """A search that mixes up the states of its beams fails here."""
+    torch.manual_seed(3)
+    model = small(name).eval()
+    for parameter in model.parameters():  # opinions strong enough that beams cross
+        torch.nn.init.normal_(parameter, std=0.6)
+    with torch.no_grad():
+        found = beam(model, streams(), 5, 8, num_best=5, length_power=length_power)
+        assert len({tuple(sentence.tolist()) for sentence in found.sentences[0]}) == 5
+        torch.testing.assert_close(
+            found.scores, rescore(model, streams(), found.sentences, length_power), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_four_clips_are_learned_by_heart(name: str) -> None:
+    torch.manual_seed(0)
+    model = build_model(
+        {"name": name, "hidden_size": 32, "embedding_size": 16, "dropout": 0.0}, {"appearance": 6, "motion": 4}, 12
+    )
+    seen = {"appearance": noise_stream([4] * 4, width=6, seed=5), "motion": noise_stream([4] * 4, 1, 4, seed=6)}
+    said = torch.tensor([[4, 5, 6, EOS], [7, 8, EOS, PAD], [5, 4, 9, EOS], [10, 11, 7, EOS]]).unsqueeze(1)
+    batch = Batch(tuple("abcd"), seen, torch.cat([torch.full((4, 1, 1), BOS), said], -1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(150):
+        loss = CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0)
+        optimizer.zero_grad()
+        (loss.total / loss.weight).backward()
+        optimizer.step()
+    found = greedy(model.eval(), seen, 6).sentences
+    assert torch.equal(found, said[:, :, : found.shape[2]])
