@@ -1,0 +1,105 @@
+"""Recipes: what is read is what was meant, and a slip of the pen is one line."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from watchword.config import read_recipe, write_toml
+from watchword.errors import WatchwordError
+from watchword.models import read_model_config
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+TEXT = """
+[data]
+captions = "captions.jsonl"
+store = "store"
+[model]
+name = "soft_attention"
+[[phases]]
+epochs = 3
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "recipe.toml"
+    file.write_text(TEXT)
+    return file
+
+
+def test_words_of_the_command_line_go_over_the_file(path: Path) -> None:
+    words = ["phases.0.learning_rate=2e-4", "model.hidden_size=64", "data.streams=['a', 'b']", "seed=7",
+             "phases.0.schedule.decay=0.5", "about=two words"]  # fmt: skip
+    recipe = read_recipe(path, words)
+    assert recipe.phases[0].learning_rate == 2e-4
+    assert recipe.model["hidden_size"] == 64
+    assert recipe.data.streams == ("a", "b")
+    assert (recipe.seed, recipe.phases[0].schedule.decay, recipe.about) == (7, 0.5, "two words")
+
+
+def test_paths_in_a_recipe_are_relative_to_it(path: Path) -> None:
+    assert read_recipe(path).data.captions == path.parent / "captions.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("phases.0.learning_rat=1", "did you mean 'learning_rate'"),
+        ("data.stream=['x']", "did you mean 'streams'"),
+        ("phases.0.schedule.decai=1", "did you mean 'decay'"),
+        ("phases.0.epochs=many", "phases.0.epochs = 'many'"),
+        ("phases.3.epochs=1", "a number below 1"),
+        ("seed", "not key=value"),
+        ("seed.x=1", "seed"),
+        ("phases=[]", "phases"),
+        ("phases.0.learning_rate=-1", "greater than 0"),
+    ],
+)
+def test_a_slip_is_one_line_that_names_it(path: Path, word: str, message: str) -> None:
+    with pytest.raises(WatchwordError, match=message.replace("[", r"\[")) as caught:
+        read_recipe(path, [word])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "soft_atention"}, "did you mean 'soft_attention'"),
+        ({"name": "s2vt", "hiden_size": 3}, "did you mean 'hidden_size'"),
+        ({}, "needs a name"),
+    ],
+)
+def test_a_model_that_is_not_there_is_one_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(WatchwordError, match=message):
+        read_model_config(settings)
+
+
+@pytest.mark.parametrize("content", [b"[data", b"\xff\xfe", b"x = 1"])
+def test_a_file_that_is_no_recipe_is_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "broken.toml").write_bytes(content)
+    with pytest.raises(WatchwordError, match=r"broken\.toml"):
+        read_recipe(tmp_path / "broken.toml")
+
+
+def test_a_missing_recipe_names_the_nearest(path: Path) -> None:
+    with pytest.raises(WatchwordError, match=r"did you mean 'recipe\.toml'"):
+        read_recipe(path.parent / "recipee.toml")
+
+
+def test_settings_survive_being_written(path: Path) -> None:
+    recipe = read_recipe(path, ["about='line\\nquote \"x\" ünï 😀'", "published={CIDEr=0.5}", "phases.0.sampling.rate=0.1"])
+    path.write_text(write_toml(recipe.model_dump()), "utf-8")
+    assert read_recipe(path).model_dump() | {"data": None} == recipe.model_dump() | {"data": None}
+
+
+def test_tables_within_lists_are_written_as_toml() -> None:
+    values = {"a": [{"b": {"c": 1}, "d": [1, 2]}, {"b": {"c": 2}, "d": []}], "e": {"f g": True}}
+    assert tomllib.loads(write_toml(values)) == values
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_every_recipe_of_the_project_is_valid(file: Path) -> None:
+    recipe = read_recipe(file)
+    read_model_config(recipe.model)
+    assert recipe.about

@@ -1,0 +1,287 @@
+"""Training on drawn films: what is learned, what is kept, what is refused."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import noise_stream
+from safetensors.torch import load_file
+
+from watchword.config import Phase, Recipe, Sampling, Schedule
+from watchword.data.dataset import Slot
+from watchword.decoding import rescore
+from watchword.errors import WatchwordError
+from watchword.losses import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
+from watchword.models import build_model
+from watchword.tensors import BOS, EOS, PAD, UNK, Batch
+from watchword.training import loop
+from watchword.training.evaluation import Search, evaluate
+from watchword.training.run import Run
+
+SMALL = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}
+
+
+def recipe(shapes: Path, **changes: Any) -> Recipe:
+    values: dict[str, Any] = {
+        "seed": 3,
+        "data": {"captions": shapes / "captions.jsonl", "store": shapes / "store", "videos_per_batch": 8,
+                 "captions_per_video": 3, "min_count": 1},
+        "model": SMALL,
+        "phases": [{"epochs": 2, "learning_rate": 0.01}],
+    }  # fmt: skip
+    return Recipe.read(values | changes, "test")
+
+
+def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
+    return load_file(folder / f"{name}.safetensors")
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), f"{name} differs"
+
+
+def test_training_lowers_the_loss_and_fills_the_run_folder(shapes: Path, tmp_path: Path) -> None:
+    loop.train(recipe(shapes, phases=[{"epochs": 8, "learning_rate": 0.03}]), tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in rows] == list(range(1, 9))
+    assert rows[-1]["loss"] < 0.75 * rows[0]["loss"]
+    assert {"CIDEr", "Bleu_4", "val_loss"} <= rows[-1].keys()
+    seen = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert set(seen["splits"]) == {"train", "val", "test"}
+    assert list((tmp_path / "run").glob("events.out.*"))
+
+
+def test_the_best_weights_are_those_of_the_best_validation(shapes: Path, tmp_path: Path) -> None:
+    run = loop.train(recipe(shapes, phases=[{"epochs": 5, "learning_rate": 0.03}]), tmp_path / "run")
+    rows = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+    again = evaluate([run], "val", Search(beam=1), ("CIDEr",))
+    assert again.scores.corpus["CIDEr"] == pytest.approx(max(row["CIDEr"] for row in rows), abs=1e-9)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from watchword.config import read_recipe
+from watchword.training import loop
+import torch; torch.set_num_threads(1)
+seen = 0
+def report(moment):
+    global seen
+    seen += 1
+    if seen == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+loop.train(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]), report)
+"""
+
+
+@pytest.mark.parametrize("batches", [3, 30])  # within the first epoch, within the second phase
+def test_a_killed_run_resumes_to_the_same_weights_bit_for_bit(shapes: Path, tmp_path: Path, batches: int) -> None:
+    phases = [
+        {"epochs": 2, "learning_rate": 0.01, "sampling": {"kind": "constant", "rate": 0.3}},
+        {"epochs": 2, "learning_rate": 0.005, "optimizer": "rmsprop", "begin": "best"},
+    ]
+    whole = recipe(shapes, phases=phases, save_minutes=0)
+    loop.train(whole, tmp_path / "whole")
+    cut = tmp_path / "cut"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "whole" / "recipe.toml"), str(cut), str(batches)]
+    killed = subprocess.run(command, env=env, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    loop.resume(cut)
+    assert_same(weights(tmp_path / "whole"), weights(cut))
+    assert_same(weights(tmp_path / "whole", "model"), weights(cut, "model"))
+    assert (cut / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_loss_curve_of_one(shapes: Path, tmp_path: Path) -> None:
+    """The same batches, half of each in each process: sums of words and of losses are shared."""
+    alone = recipe(shapes, model=SMALL | {"dropout": 0.0})
+    loop.train(alone, tmp_path / "one")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1",
+              "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m", "watchword", "train",
+              str(tmp_path / "one" / "recipe.toml"), "--output", str(tmp_path / "two")]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(launch, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    curves = [
+        [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()] for name in ("one", "two")
+    ]
+    for one, two in zip(*curves, strict=True):
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert two["val_loss"] == pytest.approx(one["val_loss"], rel=1e-4)
+
+
+def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:
+    phases = [{"epochs": 30, "learning_rate": 1e-9, "patience": 2}]  # nothing improves
+    loop.train(recipe(shapes, phases=phases, selection={"by": "CIDEr"}), tmp_path / "run")
+    assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("split", ["test", "train"])
+def test_selecting_on_test_or_train_is_refused(shapes: Path, split: str) -> None:
+    with pytest.raises(WatchwordError, match="select on 'val'"):
+        recipe(shapes, selection={"split": split})
+
+
+def test_a_run_folder_is_not_overwritten(shapes: Path, tmp_path: Path) -> None:
+    loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
+    with pytest.raises(WatchwordError, match="holds a run already"):
+        loop.train(recipe(shapes), tmp_path / "run")
+
+
+def test_a_loss_that_explodes_is_one_line_and_keeps_what_was_learned(shapes: Path, tmp_path: Path) -> None:
+    phases = [{"epochs": 1}, {"epochs": 3, "learning_rate": 3e38, "clip": 1e38}]
+    with pytest.raises(WatchwordError, match=r"the loss became .*smaller\s+phases.1.learning_rate"):
+        loop.train(recipe(shapes, phases=phases), tmp_path / "run")
+    assert Run(tmp_path / "run").model() is not None
+
+
+def test_a_full_disk_while_saving_is_one_line_and_loses_nothing(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    loop.train(recipe(shapes, phases=[{"epochs": 1}]), folder)
+    before = weights(folder)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    run = Run(folder)
+    with pytest.raises(WatchwordError, match="the disk is full"):
+        run.keep_last({"x": torch.zeros(2)}, {})
+    assert_same(before, weights(folder))
+    assert not list(folder.glob(".*.tmp"))
+
+
+def test_weights_and_words_that_do_not_belong_together_are_refused(shapes: Path, tmp_path: Path) -> None:
+    run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
+    words = (run.folder / "vocabulary.txt").read_text().splitlines()
+    (run.folder / "vocabulary.txt").write_text("\n".join(["zebra", *words[1:]]) + "\n")
+    with pytest.raises(WatchwordError, match="not the one that"):
+        run.model()
+
+
+def test_changed_captions_are_noticed_before_they_are_scored(shapes: Path, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text((shapes / "captions.jsonl").read_text())
+    values = recipe(shapes).model_dump()
+    values["data"]["captions"] = captions
+    run = loop.train(Recipe.read(values, "test"), tmp_path / "run")
+    rows = [json.loads(line) for line in captions.read_text().splitlines()]
+    for row in rows:
+        row["split"] = {"train": "test", "test": "train"}.get(row["split"], row["split"])
+    captions.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(WatchwordError, match="not what run was trained on"):
+        evaluate([run], "test", Search(), ("CIDEr",))
+
+
+def test_missing_features_are_named_before_the_first_batch(shapes: Path, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    extra = {"video": "nowhere", "split": "train", "captions": ["a man"]}
+    captions.write_text((shapes / "captions.jsonl").read_text() + json.dumps(extra))
+    values = recipe(shapes).model_dump()
+    values["data"]["captions"] = captions
+    with pytest.raises(WatchwordError, match="lacks appearance of 1 of .* 'nowhere' the first"):
+        loop.train(Recipe.read(values, "test"), tmp_path / "run")
+
+
+def test_an_ensemble_of_runs_is_evaluated_as_one(shapes: Path, tmp_path: Path) -> None:
+    runs = [loop.train(recipe(shapes, seed=seed, phases=[{"epochs": 1}]), tmp_path / f"run{seed}") for seed in (1, 2)]
+    result = evaluate(runs, "test", Search(beam=3), ("BLEU", "CIDEr"))
+    assert len(result.captions) == 8
+    assert result.runs == ("run1", "run2")
+
+
+# --- the data as batches -------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_holds_every_sentence_once_and_little_padding(shapes: Path, tmp_path: Path) -> None:
+    data = loop.Trainer(recipe(shapes), Run(tmp_path)).data
+    slots = data.plan((1, 0, 0))
+    said = [(group.video, row) for slot in slots for group in slot.groups for row in group.sentences]
+    assert len(said) == len(set(said)) == data.num_sentences
+    assert data.plan((1, 0, 0)) == slots
+    assert data.plan((1, 0, 1)) != slots
+    padded = real = 0
+    for slot in slots:
+        targets = data.batch(slot).sentences[:, :, 1:]
+        padded, real = padded + targets.numel(), real + int((targets != PAD).sum())
+    assert real / padded > 0.8
+
+
+def test_the_shares_of_processes_make_up_the_batch(shapes: Path, tmp_path: Path) -> None:
+    data = loop.Trainer(recipe(shapes), Run(tmp_path)).data
+    slot = data.plan((0,))[0]
+    shares = [slot.share(rank, 3) for rank in range(3)]
+    assert sorted(map(str, slot.groups)) == sorted(str(group) for share in shares for group in share.groups)
+    lonely = Slot(slot.groups[:1]).share(1, 2)  # one video for two processes: the second computes, and weighs nothing
+    assert data.batch(lonely).num_words == 0
+
+
+# --- losses --------------------------------------------------------------------------------------------------------
+
+
+def toy() -> tuple[Any, Batch]:
+    torch.manual_seed(0)
+    model = build_model(SMALL | {"dropout": 0.0}, {"appearance": 6}, 10)
+    sentences = torch.tensor([[[BOS, 5, UNK, EOS], [BOS, 7, EOS, PAD]], [[BOS, 8, EOS, PAD], [PAD] * 4]])
+    return model, Batch(("a", "b"), {"appearance": noise_stream([3, 2])}, sentences)
+
+
+def test_cross_entropy_counts_real_words_and_never_unknown_ones() -> None:
+    model, batch = toy()
+    loss = CrossEntropy(CrossEntropySettings())(model, batch, 0.0)
+    assert int(loss.weight) == 6  # 5 EOS, 7 EOS, 8 EOS
+    spoken = Batch(batch.videos, batch.streams, batch.sentences[:, 1:])  # "7 EOS" of the first video alone
+    with torch.no_grad():
+        total = CrossEntropy(CrossEntropySettings())(model, spoken, 0.0).total
+        scored = rescore(model, batch.streams, spoken.sentences[:, :, 1:])
+    assert float(total) == pytest.approx(-float(scored[0]), rel=1e-5)
+
+
+def test_label_smoothing_is_shared_by_the_words_that_can_be_said() -> None:
+    logits = torch.tensor([[float("-inf"), 1.0, 2.0, 3.0]])
+    log_probs = logits.log_softmax(-1)[0]
+    by_hand = -0.9 * log_probs[2] - 0.1 * log_probs[1:].mean()
+    assert float(word_losses(logits, torch.tensor([2]), 0.1)) == pytest.approx(float(by_hand), rel=1e-6)
+
+
+def test_scheduled_sampling_replaces_the_share_of_words_it_was_told() -> None:
+    model, _ = toy()
+    torch.manual_seed(0)
+    outputs, words = torch.randn(50, 40, 16), torch.full((50, 40), 9)
+    words[:, 20:] = PAD
+    heard = OwnWords(model, 0.25)(outputs, words)
+    assert (heard[:, 20:] == PAD).all()
+    replaced = float((heard[:, :20] != 9).float().mean())
+    drawn_nine = float(model.log_probabilities(outputs)[..., 9].exp().mean())
+    assert replaced == pytest.approx(0.25 * (1 - drawn_nine), abs=0.04)
+
+
+def test_the_inverse_sigmoid_schedule_is_the_papers() -> None:
+    sampling = Sampling(kind="inverse_sigmoid", eta=24)
+    assert sampling.share(0) == pytest.approx(1 - 24 / 25)
+    assert sampling.share(24) == pytest.approx(1 - 24 / (24 + 2.718281828), abs=1e-9)
+
+
+def test_schedules_warm_up_step_down_and_end_low() -> None:
+    warm = Schedule(warmup_epochs=3, warmup_from=1e-7, last_epochs=7, last_rate=1e-6)
+    assert warm.rate(1e-4, 0, 30) == pytest.approx(1e-7)
+    assert warm.rate(1e-4, 1.5, 30) == pytest.approx((1e-7 + 1e-4) / 2)
+    assert warm.rate(1e-4, 3, 30) == pytest.approx(1e-4)
+    assert warm.rate(1e-4, 22.99, 30) == pytest.approx(1e-4)
+    assert warm.rate(1e-4, 23, 30) == pytest.approx(1e-6)
+    steps = Schedule(decay=0.8, decay_every=30)
+    assert [steps.rate(1.0, epoch, 100) for epoch in (0, 29.9, 30, 60)] == pytest.approx([1, 1, 0.8, 0.64])
+    assert Phase().schedule.rate(0.5, 17, 30) == 0.5
