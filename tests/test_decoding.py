@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
-from conftest import noise_stream
 from torch import Tensor
 
+from conftest import noise_stream
 from watchword.decoding import Ensemble, beam, greedy, rescore, sample
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams
 

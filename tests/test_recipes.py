@@ -88,7 +88,8 @@ def test_a_missing_recipe_names_the_nearest(path: Path) -> None:
 
 
 def test_settings_survive_being_written(path: Path) -> None:
-    recipe = read_recipe(path, ["about='line\\nquote \"x\" ünï 😀'", "published={CIDEr=0.5}", "phases.0.sampling.rate=0.1"])
+    words = ["about='line\\nquote \"x\" ünï 😀'", "published={CIDEr=0.5}", "phases.0.sampling.rate=0.1"]
+    recipe = read_recipe(path, words)
     path.write_text(write_toml(recipe.model_dump()), "utf-8")
     assert read_recipe(path).model_dump() | {"data": None} == recipe.model_dump() | {"data": None}
 

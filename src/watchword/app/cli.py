@@ -6,8 +6,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from watchword.app.train import train
 from watchword.app.features import features
+from watchword.app.train import train
 from watchword.errors import WatchwordError
 
 app = typer.Typer(

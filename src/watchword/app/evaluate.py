@@ -33,9 +33,11 @@ def evaluate(
     search = Search(beam, length_power, loaded[0].recipe.data.max_words)
     with bar(transient=True) as progress:
         task = progress.add_task(f"describing {split}", total=None)
-        result = evaluate_runs(
-            loaded, split, search, usable_metrics(), lambda done, total: progress.update(task, completed=done, total=total)
-        )
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        result = evaluate_runs(loaded, split, search, usable_metrics(), report)
     folder = output or runs[0]
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / f"predictions-{split}.json", result.predictions_json())

@@ -30,7 +30,7 @@ def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
         described = json.loads(metadata["watchword"])
         settings, widths, checksum = described["settings"], described["widths"], described["vocabulary"]
     except (KeyError, ValueError) as error:
-        raise WatchwordError(f"{path} holds weights, but not of watchword: nothing says which model they are") from error
+        raise WatchwordError(f"{path} holds weights, but nothing says of which model: is it a run's?") from error
     if checksum != vocabulary.checksum:
         raise WatchwordError(
             f"the vocabulary ({len(vocabulary):,} words, {vocabulary.checksum}) is not the one that {path} was trained "
@@ -40,7 +40,8 @@ def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
-        raise WatchwordError(f"{path} does not fit its own settings {settings}: {str(error).splitlines()[-1].strip()}") from error
+        problem = str(error).splitlines()[-1].strip()
+        raise WatchwordError(f"{path} does not fit its own settings {settings}: {problem}") from error
     return model.eval()
 
 

@@ -106,7 +106,7 @@ def evaluate(
     vocabulary = first.vocabulary
     for run in runs[1:]:
         if run.vocabulary.checksum != vocabulary.checksum:
-            raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: train them on the same captions")
+            raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: train them on one data set")
     clips = read_annotations(first.recipe.data.captions)
     chosen = [clip for clip in clips if clip.split == split]
     if not chosen:

@@ -191,7 +191,7 @@ class Trainer:
             if not math.isfinite(all_total):
                 raise WatchwordError(
                     f"the loss became {all_total} in epoch {place.epoch + 1}, batch {place.batch + 1}: try a smaller "
-                    f"phases.{place.phase}.learning_rate (now {rate:g}); {self.run.folder} keeps what was learned before"
+                    f"phases.{place.phase}.learning_rate (now {rate:g}); the run keeps what was learned before"
                 )
             optimizer.zero_grad()
             accelerator.backward(total * accelerator.num_processes / all_weight)  # processes average their gradients
