@@ -139,10 +139,10 @@ def test_one_to_four_axes_become_moments_places_and_width(
 
 def test_a_grid_lies_row_by_row(tmp_path: Path) -> None:
     array = np.zeros((1, 4, 2, 3))  # F D H W
-    array[0, :, 1, 2] = 7
+    array[0, :, 1, 0] = 7
     read = imported(npz_per_video(tmp_path, v=array), tmp_path, "--layout", "fdhw").read("v", "appearance")
     (place,) = np.flatnonzero(read.values[0, :, 0])
-    np.testing.assert_allclose(read.boxes[place], [2 / 3, 0.5, 1.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(read.boxes[place], [0.0, 0.5, 1 / 3, 1.0], atol=1e-6)
 
 
 def test_a_square_number_of_places_is_a_grid_and_any_other_is_anywhere(tmp_path: Path) -> None:
