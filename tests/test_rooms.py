@@ -11,26 +11,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "records": set(),
     "tensors": set(),
+    "files": {"errors"},
     "carriers": {"errors"},
     "config": {"errors"},
     "text": {"errors"},
     "layers": {"tensors"},
     "media": {"errors", "records"},
-    "store": {"errors", "records"},
-    "backbones": {"errors", "carriers"},
+    "store": {"errors", "records", "files"},
+    "backbones": {"errors", "files", "carriers"},
     "features": {"errors", "records", "config", "media", "store", "backbones"},
     "metrics": {"errors", "text", "carriers"},
     "decoding": {"tensors"},
-    "models": {"errors", "tensors", "config", "text", "layers"},
+    "models": {"errors", "files", "tensors", "config", "text", "layers"},
     "losses": {"errors", "config", "tensors", "text", "decoding", "metrics"},
     "data": {"errors", "records", "tensors", "config", "text", "store"},
     "training": {
-        "errors", "records", "tensors", "config", "text", "store", "layers",
+        "errors", "files", "records", "tensors", "config", "text", "store", "layers",
         "metrics", "decoding", "models", "losses", "data",
     },
     "explain": {"errors", "records", "media"},
 }  # fmt: skip
-WITHOUT_TORCH = {"errors", "records", "carriers", "config", "text", "media", "store", "metrics"}
+WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics"}
 
 
 def room_of(path: Path) -> str:

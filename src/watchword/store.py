@@ -10,16 +10,14 @@ file, whoever is killed and however many write at once.
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -27,6 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from watchword.errors import WatchwordError, unknown
+from watchword.files import write_whole
 from watchword.records import StreamArrays
 
 SUFFIX = ".safetensors"
@@ -113,14 +112,14 @@ class Store:
         metadata = {str(name): _utf8(value) for name, value in provenance.items()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._clean(folder)
-            if not (folder / "settings.json").exists():
-                text = json.dumps(dict(settings), indent=2, sort_keys=True, default=str)
-                _write_whole(folder / "settings.json", text.encode())
-            self._check_width(folder, path, video, tensors["values"].shape[2])
-            _write_whole(path, save(tensors, metadata))
         except OSError as error:
-            _explain_failed_write(path, error)
+            raise WatchwordError(f"cannot write {folder}: {error.strerror or error}") from error
+        self._clean(folder)
+        if not (folder / "settings.json").exists():
+            text = json.dumps(dict(settings), indent=2, sort_keys=True, default=str)
+            write_whole(folder / "settings.json", text)
+        self._check_width(folder, path, video, tensors["values"].shape[2])
+        write_whole(path, save(tensors, metadata))
         return path
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -219,29 +218,6 @@ def _checked(video: str, stream: str, arrays: StreamArrays) -> dict[str, np.ndar
     if mask is not None:
         tensors["mask"] = np.ascontiguousarray(mask, dtype=np.bool_)
     return tensors
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """All of it under the name, or the name as it was: also when the power fails between the two."""
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _explain_failed_write(path: Path, error: OSError) -> NoReturn:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        raise WatchwordError(
-            f"the disk is full: {path} was not written, what was there before is untouched; free some space and go on"
-        ) from error
-    raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _folders(folder: Path) -> list[str]:
