@@ -6,12 +6,12 @@ for the film played backwards. `motion` is a function of neighbouring frames and
 
 | stream | places | what it sees |
 |---|---|---|
-| appearance | 1 | per colour: how much, where, how wide, which edges; the background at four heights |
+| appearance | 1 | per colour: how much, where, how wide, contour, grain; all edges; the background at four heights |
 | appearance_grid | 4 x 4 | colours, edges, fine grain, mean colour, place |
 | regions | K boxes | colours, edges, fine grain, a 5 x 5 thumbnail of the silhouette, mean colour, box |
-| motion | 1 | velocity, change, growth, of the whole and of 3 x 3 cells |
+| motion | 1 | per colour: change of amount, place, width; colours and contour of what moves; flow, over all and 2 x 2 |
 | layer1 | 16 x 16 | edges and fine grain without colour: textures, contours |
-| layer2 | 8 x 8 | colours and silhouettes of things without grain: objects |
+| layer2 | 8 x 8 | colours and contours of things without grain: objects |
 | layer3 | 4 x 4 | light and colour of the background, near and over all: the scene |
 """
 
@@ -28,7 +28,8 @@ from watchword.records import FloatArray, StreamArrays
 STREAMS = ("appearance", "appearance_grid", "regions", "motion", "layer1", "layer2", "layer3")
 HUES = ((220, 40, 40), (245, 140, 30), (245, 215, 40), (40, 170, 60),   # prototypes of chromatic colour words
         (40, 200, 195), (45, 95, 230), (140, 60, 190), (250, 140, 190))  # fmt: skip
-ORIENTATIONS = 8
+ANGLES = 8
+HALF_TURN, FULL_TURN = np.pi, 2 * np.pi
 NOISE = 0.06    # a gradient below it is grain of the film
 CROP = 10       # sampled points a side in a region
 WHOLE_PICTURE = np.array([[0.0, 0.0, 1.0, 1.0]])
@@ -79,7 +80,8 @@ class Maps:
     hues: FloatArray          # (F, H, W, 8) which colour word a thing's pixel is nearest to
     light: FloatArray         # (F, H, W) luminance
     slope: FloatArray         # (F, H, W, 2) its gradient, x and y
-    edges: FloatArray         # (F, H, W, 8) gradient by orientation
+    edges: FloatArray         # (F, H, W, 8) gradient by orientation: from dark to light is as from light to dark
+    contour: FloatArray       # (F, H, W, 8) gradient of the things by direction: which way is out, no texture inside
     grain: FloatArray         # (F, H, W) what differs from pixel to pixel
 
 
@@ -88,7 +90,10 @@ def _look(pictures: NDArray[np.uint8]) -> Maps:
     # Things cover less than half of a row over the whole film, so its median is background.
     background = np.median(pictures[:, :, ::4].swapaxes(0, 1).reshape(pictures.shape[1], -1, 3), axis=1) / 255
     background = background.astype(np.float32)
-    things = np.clip((np.abs(picture - background[:, None]).max(-1) - 0.06) * 6, 0, 1)
+    unlike = np.abs(picture - background[:, None])
+    # Channel by channel: numpy is ten times slower along a last axis of three.
+    unlike = np.maximum(np.maximum(unlike[..., 0], unlike[..., 1]), unlike[..., 2])
+    things = np.clip((unlike - 0.06) * 6, 0, 1)
     hues = np.zeros((*things.shape, len(HUES)), np.float32)
     where = np.nonzero(things)                                     # a tenth of all pixels: the rest costs nothing
     red, green, blue = (pictures[where] >> 3).astype(np.int64).T
@@ -99,7 +104,8 @@ def _look(pictures: NDArray[np.uint8]) -> Maps:
     inner = light[:, 1:-1, 1:-1]
     around = light[:, 1:-1, 2:] + light[:, 1:-1, :-2] + light[:, 2:, 1:-1] + light[:, :-2, 1:-1]
     grain[:, 1:-1, 1:-1] = np.abs(4 * inner - around)
-    return Maps(picture, background, things, hues, light, slope, _edges(slope), grain)
+    edges, contour = _edges(slope, HALF_TURN), _edges(_slope(things), FULL_TURN)
+    return Maps(picture, background, things, hues, light, slope, edges, contour, grain)
 
 
 def _slope(plane: FloatArray) -> FloatArray:
@@ -110,12 +116,12 @@ def _slope(plane: FloatArray) -> FloatArray:
     return slope
 
 
-def _edges(slope: FloatArray) -> FloatArray:
-    """(F, H, W, 8): the gradient by orientation."""
-    edges = np.zeros((*slope.shape[:-1], ORIENTATIONS), np.float32)
-    where = np.nonzero((slope**2).sum(-1) > NOISE**2)
+def _edges(slope: FloatArray, period: float) -> FloatArray:
+    """(F, H, W, 8): the gradient by its angle within a period."""
+    edges = np.zeros((*slope.shape[:-1], ANGLES), np.float32)
+    where = np.nonzero(slope[..., 0] ** 2 + slope[..., 1] ** 2 > NOISE**2)
     x, y = np.rint(np.clip(slope[where], -1, 1) * 31).astype(np.int64).T + 31
-    edges[where] = _edge_table()[x, y]
+    edges[where] = _edge_table(period)[x, y]
     return edges
 
 
@@ -137,13 +143,13 @@ def _hue_table() -> FloatArray:
 
 
 @cache
-def _edge_table() -> FloatArray:
-    """(63, 63, 8): a gradient shared out between the two nearest of eight orientations; noise is no edge."""
+def _edge_table(period: float) -> FloatArray:
+    """(63, 63, 8): a gradient shared out between the two nearest of eight angles; noise is no edge."""
     x, y = np.meshgrid(np.arange(-31, 32), np.arange(-31, 32), indexing="ij")
     strength = np.clip(np.hypot(x, y) / 31 - NOISE, 0, 1)
-    place = np.arctan2(y, x) % np.pi / np.pi * ORIENTATIONS
-    gap = np.abs(place[..., None] - np.arange(ORIENTATIONS))
-    near = np.clip(1 - np.minimum(gap, ORIENTATIONS - gap), 0, 1)
+    place = np.arctan2(y, x) % period / period * ANGLES
+    gap = np.abs(place[..., None] - np.arange(ANGLES))
+    near = np.clip(1 - np.minimum(gap, ANGLES - gap), 0, 1)
     return np.asarray(near * strength[..., None], np.float32)
 
 
@@ -152,37 +158,53 @@ def _places(side: int) -> FloatArray:
     return ((np.arange(side) + 0.5) * (2 / side) - 1).astype(np.float32)
 
 
+def _strengths(planes: tuple[FloatArray, ...], side: int) -> FloatArray:
+    """(F, N, D): the square roots of means over cells, so that a small thing counts too."""
+    return np.concatenate([2 * np.sqrt(_cells(plane, side)) for plane in planes], -1)
+
+
 def _cells(values: FloatArray, side: int) -> FloatArray:
-    """Means over the cells of a grid: (F, H, W, D) -> (F, side * side, D)."""
-    frames, height, width, size = values.shape
-    cells = values.reshape(frames, side, height // side, side, width // side, size)
-    # Summing rows first walks through memory in order; numpy's mean over two far axes does not.
-    sums: FloatArray = cells.sum(2).sum(3).reshape(frames, side * side, size)
-    return sums / (height // side * (width // side))
+    """Means over the cells of a grid: (F, H, W, D) or (F, H, W) -> (F, side * side, D)."""
+    frames, height, width = values.shape[:3]
+    size = values.shape[3] if values.ndim == 4 else 1
+    rows = values.reshape(frames, side, height // side, -1).sum(2)                   # whole rows first: contiguous
+    cells = rows.reshape(frames, side, side, width // side, size).sum(3)
+    pooled: FloatArray = cells.reshape(frames, side * side, size) / (height // side * (width // side))
+    return pooled
 
 
-def _appearance(maps: Maps) -> FloatArray:
-    """Each colour with what lies at its pixels: the product keeps whose place and whose edges they are."""
-    frames, height, width, colours = maps.hues.shape
+def _by_colour(maps: Maps) -> tuple[FloatArray, FloatArray]:
+    """Of every colour, share of the picture, place and spread (F, 8, 4); and the pixels it has, with a floor (F, 8)."""
+    height, width = maps.light.shape[1:]
     x, y = (axis.ravel() for axis in np.meshgrid(_places(width), _places(height)))
     fixed = np.stack([np.ones_like(x), x, y, x * x + y * y], -1)                     # (HW, 4)
-    hues = maps.hues.reshape(frames, -1, colours).swapaxes(1, 2)                     # (F, 8, HW)
-    seen = np.concatenate([maps.edges, maps.grain[..., None]], -1).reshape(frames, height * width, -1)
-    mass, across, down, square = np.moveaxis(hues @ fixed, -1, 0)                    # (F, 8)
+    mass, across, down, square = np.moveaxis(_pixels(maps.hues).swapaxes(1, 2) @ fixed, -1, 0)  # (F, 8)
     amount = mass + 0.002 * height * width                                           # no place without a thing
     across, down = across / amount, down / amount
     spread = np.sqrt(np.clip(square / amount - across**2 - down**2, 0, None))
-    bound = 3 * np.sqrt((hues @ seen) / amount[..., None]) * (mass / amount)[..., None]  # (F, 8, 9)
-    share = np.sqrt(mass / (height * width)) * 4
-    things = np.concatenate([np.stack([share, across, down, 2 * spread], -1), bound], -1).reshape(frames, -1)
+    return np.stack([4 * np.sqrt(mass / (height * width)), across, down, 2 * spread], -1), amount
+
+
+def _pixels(plane: FloatArray) -> FloatArray:
+    """(F, H, W) or (F, H, W, D) -> (F, HW, D)."""
+    return plane.reshape(plane.shape[0], plane.shape[1] * plane.shape[2], -1)
+
+
+def _appearance(maps: Maps) -> FloatArray:
+    """Each colour with what lies at its pixels: the product keeps whose place, contour and grain they are."""
+    frames, height = maps.light.shape[:2]
+    places, amount = _by_colour(maps)
+    hues = _pixels(maps.hues).swapaxes(1, 2)                                         # (F, 8, HW)
+    bound = np.concatenate([hues @ _pixels(maps.contour), hues @ _pixels(maps.grain)], -1)  # (F, 8, 9)
+    things = np.concatenate([places, 3 * np.sqrt(bound / amount[..., None])], -1).reshape(frames, -1)
     rows = maps.background.reshape(4, height // 4, 3).mean(1).reshape(-1)            # (12,)
-    return np.concatenate([things, np.broadcast_to(rows, (frames, 12))], -1)[:, None]
+    edges = _strengths((maps.edges,), 1)[:, 0] * 2                                   # (F, 8)
+    return np.concatenate([things, edges, np.broadcast_to(rows, (frames, 12))], -1)[:, None]
 
 
 def _appearance_grid(maps: Maps, side: int) -> FloatArray:
-    seen = np.concatenate([maps.things[..., None], maps.hues, maps.edges, maps.grain[..., None]], -1)
-    strength = np.sqrt(_cells(seen, side)) * 2                                       # (F, N, 18)
-    return np.concatenate([strength, _cells(maps.picture, side), _grid_places(len(strength), side)], -1)
+    strengths = _strengths((maps.things, maps.hues, maps.edges, maps.grain), side)   # (F, N, 18)
+    return np.concatenate([strengths, _cells(maps.picture, side), _grid_places(len(strengths), side)], -1)
 
 
 def _grid_places(frames: int, side: int) -> FloatArray:
@@ -210,36 +232,34 @@ def _regions(maps: Maps, boxes: FloatArray) -> FloatArray:
 
 
 def _motion(maps: Maps) -> FloatArray:
-    """Normal flow and change between a frame's two neighbours; nothing is known of the film's two ends."""
-    frames, height, width = maps.light.shape
-    change, things = np.zeros_like(maps.light), np.zeros_like(maps.things)
-    change[1:-1] = (maps.light[2:] - maps.light[:-2]) / 2
-    things[1:-1] = (maps.things[2:] - maps.things[:-2]) / 2
-    flow = -change[..., None] * maps.slope                                           # (F, H, W, 2)
-    steep = (maps.slope**2).sum(-1, keepdims=True)
-    seen = np.concatenate([flow, steep, things[..., None], np.abs(change)[..., None]], -1)  # (F, H, W, 5)
-    x, y = np.meshgrid(_places(width), _places(height))
-    hue_change = np.zeros((frames, maps.hues.shape[-1]), np.float32)
-    amounts = maps.hues.mean((1, 2))
-    hue_change[1:-1] = (amounts[2:] - amounts[:-2]) / 2
-    outwards = (np.stack([x, y], -1) * flow).sum((1, 2, 3))[:, None] / (height * width)
-    crop = height // 3 * 3, width // 3 * 3
-    cells = [_cells(seen, 1), _cells(seen[:, : crop[0], : crop[1]], 3)]
-    found = [hue_change * 150, outwards * 200]
-    for cell in cells:
-        velocity = cell[..., :2] / (cell[..., 2:3] + 0.002)
-        found += [part.reshape(frames, -1) for part in (velocity * 4, cell[..., 3:4] * 20, cell[..., 4:] * 40)]
-    return np.concatenate(found, -1)[:, None]
+    """How each colour moves and changes, how what moves looks, and the normal flow over all and in 2 x 2 cells."""
+    frames = len(maps.light)
+    change = _between_neighbours(maps.light)
+    slope_x, slope_y = maps.slope[..., 0], maps.slope[..., 1]
+    planes = (-change * slope_x, -change * slope_y, slope_x**2 + slope_y**2, np.abs(change))
+    found = [_between_neighbours(_by_colour(maps)[0]) * 10]                          # (F, 8, 4)
+    moving = _pixels(np.abs(change)).swapaxes(1, 2)                                  # (F, 1, HW)
+    amount = moving.sum(-1, keepdims=True) + 0.002 * moving.shape[-1]
+    found += [2 * np.sqrt(moving @ _pixels(plane) / amount) for plane in (maps.hues, maps.contour)]
+    for side in (1, 2):
+        cells = np.concatenate([_cells(plane, side) for plane in planes], -1)        # (F, N, 4)
+        found += [4 * cells[..., :2] / (cells[..., 2:3] + 0.002), 40 * cells[..., 3:]]
+    return np.concatenate([part.reshape(frames, -1) for part in found], -1)[:, None]
+
+
+def _between_neighbours(values: FloatArray) -> FloatArray:
+    """Half the difference of the two frames around each; nothing at the two ends of the film, (F, ...)."""
+    change = np.zeros_like(values)
+    change[1:-1] = (values[2:] - values[:-2]) / 2
+    return change
 
 
 def _layer1(maps: Maps, side: int) -> FloatArray:
-    return np.sqrt(_cells(np.concatenate([maps.edges, maps.grain[..., None]], -1), side)) * 2
+    return _strengths((maps.edges, maps.grain), side)
 
 
 def _layer2(maps: Maps, side: int) -> FloatArray:
-    """Silhouettes: the edges of the map of things, which knows no texture inside them."""
-    contour = _edges(_slope(maps.things))
-    return np.sqrt(_cells(np.concatenate([maps.things[..., None], maps.hues, contour], -1), side)) * 2
+    return _strengths((maps.things, maps.hues, maps.contour), side)
 
 
 def _layer3(maps: Maps, side: int) -> FloatArray:
@@ -248,5 +268,5 @@ def _layer3(maps: Maps, side: int) -> FloatArray:
     rows = maps.background.reshape(side, height // side, 3).mean(1)                  # (side, 3)
     near = np.broadcast_to(np.repeat(rows, side, axis=0), (frames, side * side, 3))
     far = np.broadcast_to(maps.background.reshape(2, -1, 3).mean(1).ravel(), (frames, side * side, 6))
-    light = _cells(maps.light[..., None], side)
+    light = _cells(maps.light, side)
     return np.concatenate([near, far, light], -1) * 2

@@ -18,7 +18,7 @@ from watchword.records import Clip, FloatArray
 
 EVENTS = ("anywhere", "whole")
 OUTSIDE = ("rest", "hidden")
-RADII = {"small": 0.085, "big": 0.14}
+RADII = {"small": 0.09, "big": 0.15}
 GROWTH = (0.075, 0.165)        # radius before and after growing
 PLAYED_BACKWARDS = frozenset({"left", "up", "vanishes", "shrinks"})
 VISIBLE_OPACITY = 0.1
@@ -227,7 +227,7 @@ def _stage(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np.r
     taken = np.concatenate([_covered(track) for track in tracks])
     for _ in range(config.distractors):
         thing = _draw_thing(rng, things)
-        track = _stand(config, thing, rng, sway=0.03)
+        track = _stand(config, thing, rng, sway=0.015)
         low, high = _sweep([track])
         centre = _free_place(rng, high - low, taken) - low
         tracks.append(replace(track, centres=track.centres + centre))
