@@ -119,7 +119,7 @@ class Store:
             text = json.dumps(dict(settings), indent=2, sort_keys=True, default=str)
             write_whole(folder / "settings.json", text)
         self._check_width(folder, path, video, tensors["values"].shape[2])
-        write_whole(path, save(tensors, metadata))
+        write_whole(path, save(tensors, metadata), durable=False)
         return path
 
     # --- inside ----------------------------------------------------------------------------------------------------
