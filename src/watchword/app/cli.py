@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from watchword.app.features import features
+from watchword.app.shapes import shapes
 from watchword.app.train import train
 from watchword.errors import WatchwordError
 
@@ -24,6 +25,7 @@ def _root() -> None:
 
 
 app.command()(train)
+app.command()(shapes)
 app.add_typer(features, name="features")
 
 

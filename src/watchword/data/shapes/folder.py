@@ -12,6 +12,7 @@ from watchword.data.shapes.descriptors import streams_of
 from watchword.data.shapes.films import Film, ShapesConfig, Truth, draw_films
 from watchword.data.shapes.grammar import Facts, Thing
 from watchword.errors import WatchwordError
+from watchword.store import Store
 
 SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big
 
@@ -23,8 +24,6 @@ def write_shapes(
     each: Callable[[Film], object] = lambda film: None,
 ) -> None:
     """Draws the films and writes the data set; `each` sees every film once it is kept (progress, pictures, videos)."""
-    from watchword.store import Store  # pairs are drawn without it
-
     settings = {"drawn": "shapes 1", **{name: value for name, value in asdict(config).items() if name != "films"}}
     store = Store(folder / "store")
     try:
