@@ -137,7 +137,7 @@ def _hue_table() -> FloatArray:
 
     distance = ((opponent(colours)[:, None] - opponent(np.array(HUES, np.float64))) ** 2).sum(-1)
     weights = np.exp(-(distance - distance.min(1, keepdims=True)) / (2 * 22.0**2))
-    vivid = np.clip(np.ptp(colours, axis=1) / 90, 0, 1)
+    vivid = np.clip((np.ptp(colours, axis=1) - 25) / 70, 0, 1)  # white stripes of red are no pink
     table = weights / weights.sum(1, keepdims=True) * vivid[:, None]
     return np.asarray(table, np.float32)
 

@@ -73,7 +73,7 @@ def paint(canvas: NDArray[np.float32], margin: int, track: Track) -> FloatArray:
     first = np.array(PALETTE[track.thing.colour], np.float32)
     last = np.array(PALETTE[track.after or track.thing.colour], np.float32)
     colour = (first + (last - first) * track.turned.astype(np.float32)[:, None])[:, None, None]  # (F, 1, 1, 3)
-    light = 0.72 * _texture(track.thing.texture, u, v, size / 16)[..., None]
+    light = 0.88 * _texture(track.thing.texture, u, v, size / 16)[..., None]
     coat = (colour + (255 - colour) * light) * (1 - 0.7 * outline[..., None])
     alpha = (cover * track.opacity.astype(np.float32)[:, None, None])[..., None]
 
