@@ -366,6 +366,14 @@ def test_a_written_data_set_is_read_back_as_it_was_drawn(tmp_path: Path) -> None
     )
 
 
+def test_films_of_other_options_are_not_mixed_into_a_data_set(tmp_path: Path) -> None:
+    write_shapes(tmp_path, ShapesConfig(films=2), ("motion",))
+    write_shapes(tmp_path, ShapesConfig(films=3), ("motion", "appearance"))
+    with pytest.raises(WatchwordError, match="choose another folder"):
+        write_shapes(tmp_path, ShapesConfig(films=3, seed=1), ("regions",))
+    assert len(read_truth(tmp_path / "truth.jsonl")) == 3
+
+
 def test_the_command_writes_videos_captions_and_a_picture(tmp_path: Path) -> None:
     av = pytest.importorskip("av")
     sheet = tmp_path / "sheet.png"

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from watchword.data.shapes.descriptors import streams_of
+from watchword.data.shapes.descriptors import STREAMS, streams_of
 from watchword.data.shapes.films import Film, ShapesConfig, Truth, draw_films
 from watchword.data.shapes.grammar import Facts, Thing
 from watchword.errors import WatchwordError
-from watchword.store import Store
+from watchword.store import Store, settings_key
 
+DRAWING = "shapes 2"  # counted up when the same options give other numbers
 SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big
 
 
@@ -24,8 +25,10 @@ def write_shapes(
     each: Callable[[Film], object] = lambda film: None,
 ) -> None:
     """Draws the films and writes the data set; `each` sees every film once it is kept (progress, pictures, videos)."""
-    settings = {"drawn": "shapes 1", **{name: value for name, value in asdict(config).items() if name != "films"}}
+    settings = {"drawn": DRAWING, **{name: value for name, value in asdict(config).items() if name != "films"}}
     store = Store(folder / "store")
+    if any(key != settings_key(settings) for name in STREAMS for key in store.keys(name)):
+        raise WatchwordError(f"{folder} holds films that were drawn otherwise: choose another folder or delete it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         captions, truth = folder / "captions.jsonl", folder / "truth.jsonl"
