@@ -160,6 +160,8 @@ def test_events_begin_anywhere_or_fill_the_film(films: list[Film]) -> None:
     assert {film.truth.event[0] for film in films} >= set(range(9))
     assert {film.truth.event[1] for film in films} >= set(range(8, 17))
     assert lone("moves", event="whole").truth.event == (0, 16)
+    short = [draw_film(ShapesConfig(frames=32, longest_event=0.25), index).truth.event for index in range(20)]
+    assert {end - start for start, end in short} <= {5, 6, 7, 8}
 
 
 @pytest.mark.parametrize("action", LEXICON["action"])
@@ -401,6 +403,8 @@ def test_the_command_writes_videos_captions_and_a_picture(tmp_path: Path) -> Non
         ({"actions": ("move",)}, "did you mean 'moves'"),
         ({"size": 60}, "multiple of 16"),
         ({"frames": 4}, "8 or more"),
+        ({"longest_event": 0.2}, "draw more frames"),
+        ({"longest_event": 1.5}, "the film ends"),
         ({"distractors": 7}, "raise regions"),
         ({"films": 0}, "at least one"),
     ],

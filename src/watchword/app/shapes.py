@@ -24,6 +24,7 @@ def shapes(
     size: Annotated[int, typer.Option(help="pixels of a side, a multiple of 16")] = 64,
     distractors: Annotated[int, typer.Option(help="objects that nobody speaks of")] = 2,
     event: Annotated[str, typer.Option(help="anywhere in the film, or the whole of it")] = "anywhere",
+    longest_event: Annotated[float, typer.Option(help="share of the film that an event takes at most")] = 2 / 3,
     outside: Annotated[str, typer.Option(help="the subject outside its event: at rest, or hidden")] = "rest",
     actions: Annotated[str, typer.Option(help="only these, such as moves,appears,vanishes")] = "",
     streams: Annotated[
@@ -43,7 +44,8 @@ def shapes(
 
     config = ShapesConfig(
         seed=seed, films=films, frames=frames, size=size, distractors=distractors, regions=max(8, distractors + 2),
-        event=event, outside=outside, actions=tuple(word.strip() for word in actions.split(",") if word.strip()),
+        event=event, longest_event=longest_event, outside=outside,
+        actions=tuple(word.strip() for word in actions.split(",") if word.strip()),
     )  # fmt: skip
     wanted = STREAMS if streams == "all" else tuple(word.strip() for word in streams.split(",") if word.strip())
     shown: list[Film] = []

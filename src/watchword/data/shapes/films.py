@@ -37,7 +37,8 @@ class ShapesConfig:
     distractors: int = 2
     regions: int = 8                   # places of the stream `regions`: objects, then background, in random slots
     captions: int = 6
-    event: str = "anywhere"            # anywhere: a third to two thirds of the film; whole: all of it
+    event: str = "anywhere"            # anywhere: a stretch of the film; whole: all of it
+    longest_event: float = 2 / 3       # of the film; the shortest is half of it, but five frames at least
     outside: str = "rest"              # what the subject does outside its event: rest, or hidden from sight
     actions: tuple[str, ...] = ()      # only these; empty: all, by their shares
 
@@ -53,6 +54,11 @@ class ShapesConfig:
             raise WatchwordError(f"shapes cannot draw pictures of {self.size} pixels: use a multiple of 16, 32 or more")
         if self.frames < 8:
             raise WatchwordError(f"shapes cannot tell an event in {self.frames} frames: use 8 or more")
+        if not 5 <= int(self.frames * self.longest_event) <= self.frames:
+            raise WatchwordError(
+                f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the film ends; "
+                "draw more frames or change longest_event"
+            )
         if not 0 <= self.distractors <= self.regions - 2:
             raise WatchwordError(
                 f"{self.distractors} distractors, a subject and what it meets need {self.distractors + 2} regions, "
@@ -198,7 +204,8 @@ def _draw_thing(rng: np.random.Generator, others: tuple[Thing, ...]) -> Thing:
 def _draw_event(config: ShapesConfig, rng: np.random.Generator) -> tuple[int, int]:
     if config.event == "whole":
         return 0, config.frames
-    length = int(rng.integers(max(5, config.frames // 3), 2 * config.frames // 3 + 1))
+    longest = int(config.frames * config.longest_event)
+    length = int(rng.integers(max(5, longest // 2), longest + 1))
     start = int(rng.integers(0, config.frames - length + 1))
     return start, start + length
 
