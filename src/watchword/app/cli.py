@@ -6,7 +6,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from watchword.app.compare import compare
+from watchword.app.demo import demo
+from watchword.app.evaluate import evaluate
 from watchword.app.features import features
+from watchword.app.models import models
 from watchword.app.shapes import shapes
 from watchword.app.train import train
 from watchword.errors import WatchwordError
@@ -24,7 +28,11 @@ def _root() -> None:
     """Keeps every verb a sub-command, however many there are."""
 
 
+app.command()(demo)
 app.command()(train)
+app.command()(evaluate)
+app.command()(compare)
+app.command()(models)
 app.command()(shapes)
 app.add_typer(features, name="features")
 

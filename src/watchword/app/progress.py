@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from watchword.training.loop import Moment, Report
+if TYPE_CHECKING:
+    from watchword.training.loop import Moment, Report
 
 console = Console(stderr=True, highlight=False)
 
@@ -19,12 +21,12 @@ def bar(transient: bool = False) -> Progress:
 
 
 @contextmanager
-def training_bar() -> Iterator[Report]:
+def training_bar() -> Iterator["Report"]:
     """A bar for the batches of an epoch, and a line for each epoch that is done."""
     with bar(transient=True) as progress:
         task = progress.add_task("training", total=None)
 
-        def report(moment: Moment) -> None:
+        def report(moment: "Moment") -> None:
             phase = f"phase {moment.phase + 1}, " if moment.phase else ""
             if moment.scores:
                 shown = "  ".join(f"{name} {value:.4g}" for name, value in moment.scores.items())
