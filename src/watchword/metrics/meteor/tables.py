@@ -1,0 +1,257 @@
+"""METEOR's tables: found where they are, indexed once into the cache, then only mapped into memory.
+
+The tables are data of METEOR 1.5 (`meteor-1.5.jar`, `paraphrase-en.gz`) and stay where they are; nothing of them is in
+Watchword. The paraphrase table has 5.3 million pairs, 272 MB of text: it is read once, in pieces, with numpy, and kept
+as sorted 64-bit phrase keys with two CSR lists, source -> targets and target -> sources.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from watchword.carriers import Carrier, cache_folder, sha256_of
+from watchword.errors import WatchwordError
+from watchword.metrics.meteor.build import build
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done (0..1)
+
+JAR = Carrier(
+    name="meteor",
+    package="pycocoevalcap==1.2",
+    member="meteor-1.5.jar",
+    sha256="1e57b4c72c0830ebe68558f1c799a624e96cbc1b6045c9f6330e26dcff6eafc2",
+    size=6_318_693,
+    licence="LGPL-2.1; WordNet licence (synonyms)",
+    about="METEOR 1.5's word lists: function words, synonyms, abbreviations (its Java is never run)",
+)
+PARAPHRASES = Carrier(
+    name="meteor",
+    package="pycocoevalcap==1.2",
+    member="paraphrase-en.gz",
+    sha256="c147ac7d2c91f2fbb3ad31e4b352235061eb83145e0434daf217ee9ca5975f48",
+    size=61_813_011,
+    licence="LGPL-2.1",
+    about="METEOR 1.5's English paraphrase table, 5.3 million pairs",
+)
+CARRIERS = (JAR, PARAPHRASES)
+
+LONGEST = 7  # words in the longest phrase of the table
+LAYOUT = 1  # of the arrays on disk; another layout is another folder
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The two files as METEOR ships them."""
+
+    jar: Path
+    paraphrases: Path
+
+
+def find_sources() -> Sources:
+    """WATCHWORD_METEOR, else the installed pycocoevalcap, else what `watchword weights get meteor` fetched."""
+    chosen = os.environ.get("WATCHWORD_METEOR")
+    folders = [Path(chosen)] if chosen else [*_installed(), JAR.path.parent]
+    for folder in folders:
+        jar = folder / "meteor-1.5.jar"
+        for table in (folder / "data" / "paraphrase-en.gz", folder / "paraphrase-en.gz"):
+            if jar.is_file() and table.is_file():
+                return Sources(jar, table)
+    if chosen:
+        raise WatchwordError(f"WATCHWORD_METEOR={chosen} does not hold meteor-1.5.jar and paraphrase-en.gz")
+    raise WatchwordError(
+        "METEOR's tables are not here: watchword weights get meteor, or pip install pycocoevalcap==1.2, "
+        "or set WATCHWORD_METEOR to a folder with meteor-1.5.jar and paraphrase-en.gz"
+    )
+
+
+def _installed() -> list[Path]:
+    try:
+        spec = find_spec("pycocoevalcap.meteor")  # finds the folder; imports only the empty package around it
+    except ModuleNotFoundError:
+        return []
+    return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
+
+
+def hash_of(sources: Sources) -> str:
+    """sha256 over the sha256 of both files. Reading 68 MB at every start is avoided by a note kept in the cache."""
+    known = []
+    for path in (sources.jar, sources.paraphrases):
+        state = path.stat()
+        mark = hashlib.sha256(f"{path.resolve()} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()
+        note = cache_folder("meteor", "known", mark)
+        try:
+            known.append(note.read_text("ascii"))
+        except OSError:
+            known.append(sha256_of(path))
+            with contextlib.suppress(OSError):  # only a short cut
+                note.parent.mkdir(parents=True, exist_ok=True)
+                _write_whole(note, known[-1].encode())
+    return hashlib.sha256("".join(known).encode()).hexdigest()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    handle, scratch = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    os.replace(scratch, path)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is known of single words: the vocabulary of all tables, one row a word."""
+
+    rows: dict[str, int]
+    keys: Array  # (rows,) uint64: what phrase keys are made of
+    stems: Array  # (rows,) int32: Java hash of the stem
+    synset_starts: Array  # (rows + 1,)
+    synsets: Array
+    bases: dict[str, list[str]]  # irregular form -> base forms
+    function: frozenset[str]
+    prefixes: dict[str, bool]  # abbreviation -> only before a number
+
+    def own_synsets(self, word: str) -> frozenset[int]:
+        row = self.rows.get(word)
+        if row is None:
+            return frozenset()
+        return frozenset(self.synsets[self.synset_starts[row] : self.synset_starts[row + 1]].tolist())
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The paraphrase table: phrase ids are places in `keys`."""
+
+    keys: Array  # (phrases,) uint64, sorted
+    target_starts: Array  # (phrases + 1,)
+    targets: Array  # (pairs,) int32: phrase ids in the table's order
+    source_starts: Array  # (phrases + 1,)
+    sources: Array  # (pairs,) int32
+    source_ranks: Array  # (pairs,) int32: at which place of the source's targets the phrase stands
+
+    @cached_property
+    def _buckets(self) -> tuple[Array, int]:
+        """Keys are spread evenly, so their leading bits say nearly where they are: quicker than a binary search."""
+        bits = max(1, int(self.keys.size).bit_length() - 1)
+        edges = np.arange((1 << bits) + 1, dtype=np.float64) * 2.0 ** (64 - bits)
+        starts = np.searchsorted(self.keys, edges[:-1].astype(np.uint64))
+        starts = np.append(starts, self.keys.size).astype(np.int32)
+        return starts, int(np.diff(starts).max(initial=0))
+
+    def find(self, keys: Array) -> Array:
+        """Phrase ids, -1 where the table does not have the phrase."""
+        starts, deepest = self._buckets
+        bucket = (keys >> np.uint64(64 - (starts.size - 1).bit_length() + 1)).astype(np.int64)
+        place, end = starts[bucket], starts[bucket + 1]
+        found = np.full(keys.shape, -1, np.int32)
+        left = np.flatnonzero(place < end)
+        for _ in range(deepest):
+            if not left.size:
+                break
+            here = place[left]
+            hit = self.keys[here] == keys[left]
+            found[left[hit]] = here[hit]
+            left = left[~hit]
+            place[left] += 1
+            left = left[place[left] < end[left]]
+        return found
+
+
+@dataclass(frozen=True)
+class Tables:
+    words: Words
+    phrases: Phrases
+    hash: str  # of the files they were made from
+
+
+def load_tables(progress: Progress | None = None) -> Tables:
+    """The indexed tables; builds the index when this is the first time."""
+    sources = find_sources()
+    return _open(index_folder(sources, progress))
+
+
+def index_folder(sources: Sources, progress: Progress | None = None) -> Path:
+    """The folder with the arrays: whole or not there, however many processes ask for it at once."""
+    name = hash_of(sources)
+    folder = cache_folder("meteor", f"{name[:32]}-{LAYOUT}")
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _only_one(folder.parent / "building.lock"):
+            if not folder.is_dir():  # nobody finished it while we waited
+                for stale in folder.parent.glob("building-*.tmp"):  # of a process that was killed
+                    shutil.rmtree(stale, ignore_errors=True)
+                scratch = Path(tempfile.mkdtemp(prefix="building-", suffix=".tmp", dir=folder.parent))
+                try:
+                    build(sources.jar, sources.paraphrases, scratch, progress or (lambda doing, share: None))
+                    (scratch / "hash.txt").write_text(name, "ascii")
+                    scratch.rename(folder)
+                finally:
+                    shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise WatchwordError(
+            f"cannot write METEOR's index to {folder.parent}: {error.strerror or error}; "
+            "set WATCHWORD_CACHE to another folder"
+        ) from error
+    return folder
+
+
+@contextlib.contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Holds a lock that dies with its process. Where there are none, two builders do the work twice, no harm done."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _open(folder: Path) -> Tables:
+    def array(name: str) -> Array:
+        loaded: Array = np.load(folder / f"{name}.npy", mmap_mode="r")
+        return loaded.view(np.ndarray)  # a plain array over the mapped file: np.memmap is slow at small slices
+
+    lists = json.loads((folder / "lists.json").read_text("utf-8"))
+    vocabulary = (folder / "words.txt").read_text("utf-8").split("\n")
+    return Tables(
+        Words(
+            rows=dict(zip(vocabulary, range(len(vocabulary)), strict=True)),
+            keys=array("word_keys"),
+            stems=array("word_stems"),
+            synset_starts=array("synset_starts"),
+            synsets=array("synsets"),
+            bases=lists["bases"],
+            function=frozenset(lists["function"]),
+            prefixes=lists["prefixes"],
+        ),
+        Phrases(
+            keys=array("phrase_keys"),
+            target_starts=array("target_starts"),
+            targets=array("targets"),
+            source_starts=array("source_starts"),
+            sources=array("sources"),
+            source_ranks=array("source_ranks"),
+        ),
+        (folder / "hash.txt").read_text("ascii"),
+    )
+
+
+@cache
+def default_tables() -> Tables:
+    """The tables of this machine, loaded once a process."""
+    return load_tables()
