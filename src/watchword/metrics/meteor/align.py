@@ -7,7 +7,8 @@ original decides some real caption's score, so every quirk is here:
 - a match weighs whole numbers only: n for an exact match, floor(n / 2) a side for any other;
 - the distance |reference place - hypothesis place| is added to the parent after the child was copied, so a child
   carries the distances of its elder siblings, and the path that skips carries all of them;
-- skipping a word closes an open chunk at once; chunks open at the end close after the last sort, then one more sort.
+- skipping a word closes an open chunk at once; chunks open at the end close after the last sort and cut, then one
+  more sort.
 """
 
 from dataclasses import dataclass
@@ -123,6 +124,9 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
     final_chunks = np.zeros(num_pairs, np.int64)
     for step in range(int(reference_lengths.max(initial=0)) + 1):
         order = _best_first(pair, total, chunks, far)
+        if order.size > BEAM:
+            group = np.flatnonzero(np.diff(pair[order], prepend=-1))
+            order = order[np.arange(order.size) - np.repeat(group, np.diff(group, append=order.size)) < BEAM]
         ending = reference_lengths[pair[order]] == step
         rows, order = order[ending], order[~ending]
         chunks[rows] += open_end[rows] >= 0
@@ -130,9 +134,6 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
         rows = rows[np.diff(pair[rows], prepend=-1) != 0]
         final_chunks[pair[rows]] = chunks[rows]
         ended.append((pair[rows], rows))
-        if order.size > BEAM:
-            group = np.flatnonzero(np.diff(pair[order], prepend=-1))
-            order = order[np.arange(order.size) - np.repeat(group, np.diff(group, append=order.size)) < BEAM]
 
         # A row leads to its candidates in order and then to the skip; a row inside a longer match only to itself.
         place = reference_starts[pair[order]] + step
