@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from watchword.metrics.meteor.spread import spread
+
 Array = npt.NDArray[Any]
 
 BEAM = 40
@@ -64,13 +66,6 @@ class Alignments:
     chunks: Array  # (pairs,)
     pair: Array  # (matches,)
     match: Array  # (matches,) rows of the candidates
-
-
-def spread(starts: Array, lengths: Array) -> tuple[Array, Array]:
-    """Flat places of the stretches [start, start + length), and of which stretch each is."""
-    owner = np.repeat(np.arange(lengths.size), lengths)
-    first = np.cumsum(lengths) - lengths
-    return np.arange(owner.size) - np.repeat(first - starts, lengths), owner
 
 
 def definite(candidates: Candidates, reference_starts: Array, hypothesis_starts: Array) -> Array:

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from watchword.carriers import Carrier, cache_folder, sha256_of
 from watchword.errors import WatchwordError
 from watchword.metrics.meteor.build import build
+from watchword.metrics.meteor.stem import base_forms
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done (0..1)
@@ -49,7 +50,7 @@ PARAPHRASES = Carrier(
 CARRIERS = (JAR, PARAPHRASES)
 
 LONGEST = 7  # words in the longest phrase of the table
-LAYOUT = 1  # of the arrays on disk; another layout is another folder
+LAYOUT = 2  # of the arrays on disk; another layout is another folder
 
 
 @dataclass(frozen=True)
@@ -115,18 +116,34 @@ class Words:
 
     rows: dict[str, int]
     keys: Array  # (rows,) uint64: what phrase keys are made of
-    stems: Array  # (rows,) int32: Java hash of the stem
+    hashes: Array  # (rows,) int32: Java's
+    stems: Array  # (rows,) int32: Java's hash of the stem
     synset_starts: Array  # (rows + 1,)
-    synsets: Array
-    bases: dict[str, list[str]]  # irregular form -> base forms
+    synsets: Array  # of the word itself
+    sense_starts: Array  # (rows + 1,)
+    senses: Array  # synsets of the word and of its base forms
+    irregular: dict[str, list[str]]  # form -> base forms
     function: frozenset[str]
     prefixes: dict[str, bool]  # abbreviation -> only before a number
 
-    def own_synsets(self, word: str) -> frozenset[int]:
+    def senses_of(self, word: str) -> list[int]:
+        """Synsets of any word and of its base forms."""
+        row = self.rows.get(word)
+        if row is not None:
+            found: list[int] = self.senses[self.sense_starts[row] : self.sense_starts[row + 1]].tolist()
+            return found
+        return sorted({one for form in base_forms(word, self.irregular, self) for one in self._own(form)})
+
+    def __contains__(self, word: object) -> bool:
+        """Whether it is in the dictionary of synonyms."""
+        return isinstance(word, str) and bool(self._own(word))
+
+    def _own(self, word: str) -> list[int]:
         row = self.rows.get(word)
         if row is None:
-            return frozenset()
-        return frozenset(self.synsets[self.synset_starts[row] : self.synset_starts[row + 1]].tolist())
+            return []
+        own: list[int] = self.synsets[self.synset_starts[row] : self.synset_starts[row + 1]].tolist()
+        return own
 
 
 @dataclass(frozen=True)
@@ -134,37 +151,29 @@ class Phrases:
     """The paraphrase table: phrase ids are places in `keys`."""
 
     keys: Array  # (phrases,) uint64, sorted
+    buckets: Array  # (2^bits + 1,): where keys with these leading bits begin
     target_starts: Array  # (phrases + 1,)
     targets: Array  # (pairs,) int32: phrase ids in the table's order
     source_starts: Array  # (phrases + 1,)
     sources: Array  # (pairs,) int32
     source_ranks: Array  # (pairs,) int32: at which place of the source's targets the phrase stands
 
-    @cached_property
-    def _buckets(self) -> tuple[Array, int]:
-        """Keys are spread evenly, so their leading bits say nearly where they are: quicker than a binary search."""
-        bits = max(1, int(self.keys.size).bit_length() - 1)
-        edges = np.arange((1 << bits) + 1, dtype=np.float64) * 2.0 ** (64 - bits)
-        starts = np.searchsorted(self.keys, edges[:-1].astype(np.uint64))
-        starts = np.append(starts, self.keys.size).astype(np.int32)
-        return starts, int(np.diff(starts).max(initial=0))
-
     def find(self, keys: Array) -> Array:
-        """Phrase ids, -1 where the table does not have the phrase."""
-        starts, deepest = self._buckets
-        bucket = (keys >> np.uint64(64 - (starts.size - 1).bit_length() + 1)).astype(np.int64)
-        place, end = starts[bucket], starts[bucket + 1]
+        """Phrase ids, -1 where the table does not have the phrase.
+
+        Keys are spread evenly, so their leading bits say nearly where they are: quicker than a binary search.
+        """
+        bits = (self.buckets.size - 1).bit_length() - 1
+        bucket = (keys >> np.uint64(64 - bits)).astype(np.int64)
+        place, end = self.buckets[bucket], self.buckets[bucket + 1]
         found = np.full(keys.shape, -1, np.int32)
         left = np.flatnonzero(place < end)
-        for _ in range(deepest):
-            if not left.size:
-                break
+        while left.size:
             here = place[left]
             hit = self.keys[here] == keys[left]
             found[left[hit]] = here[hit]
-            left = left[~hit]
+            left = left[~hit & (here + 1 < end[left])]
             place[left] += 1
-            left = left[place[left] < end[left]]
         return found
 
 
@@ -232,15 +241,19 @@ def _open(folder: Path) -> Tables:
         Words(
             rows=dict(zip(vocabulary, range(len(vocabulary)), strict=True)),
             keys=array("word_keys"),
+            hashes=array("word_hashes"),
             stems=array("word_stems"),
             synset_starts=array("synset_starts"),
             synsets=array("synsets"),
-            bases=lists["bases"],
+            sense_starts=array("sense_starts"),
+            senses=array("senses"),
+            irregular=lists["irregular"],
             function=frozenset(lists["function"]),
             prefixes=lists["prefixes"],
         ),
         Phrases(
             keys=array("phrase_keys"),
+            buckets=array("phrase_buckets"),
             target_starts=array("target_starts"),
             targets=array("targets"),
             source_starts=array("source_starts"),

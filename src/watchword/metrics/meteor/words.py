@@ -1,80 +1,63 @@
-"""What METEOR knows of single words: numbered as they come, each looked at once."""
+"""Words as they come, numbered, each looked up once."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from watchword.metrics.meteor.stem import java_hash, stem
+from watchword.metrics.meteor.hashing import java_hash
+from watchword.metrics.meteor.spread import spread
+from watchword.metrics.meteor.stem import stem
 from watchword.metrics.meteor.tables import Words
 
 Array = npt.NDArray[Any]
 
-_SUFFIXES = (  # of nouns, verbs, adjectives: WordNet's rules of detachment, in METEOR's order
-    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
-    ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
-    ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
-)  # fmt: skip
-
-
-def synsets(word: str, words: Words) -> frozenset[int]:
-    """Synsets of the word and of its base forms: the irregular ones, else the first that the rules find."""
-    found = words.own_synsets(word)
-    irregular = words.bases.get(word)
-    if irregular is not None:
-        return found.union(*(words.own_synsets(base) for base in irregular))
-    if len(word) > 2 and not word.endswith("ss"):
-        for suffix, ending in _SUFFIXES:
-            if word.endswith(suffix):
-                base = words.own_synsets(word[: len(word) - len(suffix)] + ending)
-                if base:
-                    return found | base
-    return found
-
 
 class Lexicon:
-    """Numbers words as they come; `lexicon[word]` is the number. Facts of a word are looked up when it is new."""
+    """Numbers words from 0 on; `learn` looks up what METEOR knows of those that are new."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
         self._numbers = _Numbers()
-        self._known = 0
-        self.hashes: Array = np.empty(0, np.int64)
-        self.stems: Array = np.empty(0, np.int64)
+        self.names: list[str] = []
+        self.hashes: Array = np.empty(0, np.int32)
+        self.stems: Array = np.empty(0, np.int32)
         self.keys: Array = np.empty(0, np.uint64)
         self.in_tables: Array = np.empty(0, np.bool_)
         self.function: Array = np.empty(0, np.bool_)
+        self.sense_starts: Array = np.zeros(1, np.int64)
+        self.senses: Array = np.empty(0, np.int32)
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @property
-    def words(self) -> list[str]:
-        return list(self._numbers)
-
-    def number(self, words: list[str]) -> list[int]:
+    def number(self, words: Iterable[str]) -> list[int]:
         return list(map(self._numbers.__getitem__, words))
 
-    def learn(self) -> list[str]:
-        """Looks up the words that came since last time; returns them."""
-        new = list(self._numbers)[self._known :]
-        if new:
-            tables = self._words
-            rows = np.array([tables.rows.get(word, -1) for word in new])
-            known = rows >= 0
-            stems = np.zeros(len(new), np.int64)
-            stems[known] = tables.stems[rows[known]]
-            for place in np.flatnonzero(~known).tolist():
-                stems[place] = java_hash(stem(new[place]))
-            keys = np.zeros(len(new), np.uint64)
-            keys[known] = tables.keys[rows[known]]
-            self.hashes = np.append(self.hashes, [java_hash(word) for word in new])
-            self.stems = np.append(self.stems, stems)
-            self.keys = np.append(self.keys, keys)
-            self.in_tables = np.append(self.in_tables, known)
-            self.function = np.append(self.function, [word in tables.function for word in new])
-            self._known += len(new)
-        return new
+    def learn(self) -> None:
+        new = list(islice(self._numbers, len(self.names), None))
+        if not new:
+            return
+        tables = self._words
+        rows = np.array([tables.rows.get(word, -1) for word in new])
+        hashes, stems, keys = tables.hashes[rows], tables.stems[rows], tables.keys[rows]
+        first, sizes = tables.sense_starts[rows], np.diff(tables.sense_starts)[rows]
+        strange = {place: tables.senses_of(new[place]) for place in np.flatnonzero(rows < 0).tolist()}
+        for place, senses in strange.items():
+            hashes[place], stems[place], keys[place] = java_hash(new[place]), java_hash(stem(new[place])), 0
+            sizes[place] = len(senses)
+        places, owner = spread(np.where(rows < 0, 0, first), sizes)
+        found = tables.senses[places]
+        for place, senses in strange.items():
+            if senses:
+                found[owner == place] = senses
+        self.names += new
+        self.hashes = np.append(self.hashes, hashes)
+        self.stems = np.append(self.stems, stems)
+        self.keys = np.append(self.keys, keys)
+        self.in_tables = np.append(self.in_tables, rows >= 0)
+        self.function = np.append(self.function, [word in tables.function for word in new])
+        self.sense_starts = np.append(self.sense_starts, self.sense_starts[-1] + np.cumsum(sizes))
+        self.senses = np.append(self.senses, found)
 
 
 class _Numbers(dict[str, int]):
