@@ -25,6 +25,13 @@ BEAM = 40
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASE_REVERSED = range(5)  # reversed: the hypothesis' phrase is the source
 
 
+PAIR, FREE, OPEN, TOTAL, CHUNKS, FAR = range(6)  # of a path: first free reference word, end of the open chunk in the
+# hypothesis or -1, weight of its matches, closed chunks, sum of distances
+WEIGHT, DISTANCE, BEGIN, END, REACH = range(5)  # of a match: its first word in the hypothesis, the first after it, and
+# the first after it in the reference
+_NONE = np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Possible matches of pairs of sentences; one row a match."""
@@ -89,86 +96,103 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
     reference_starts = np.append(0, np.cumsum(reference_lengths))
     hypothesis_starts = np.append(0, np.cumsum(hypothesis_lengths))
     certain = definite(candidates, reference_starts, hypothesis_starts)
-    # Candidates of (pair, reference place) are rows first[place] .. first[place + 1].
+    # Candidates of a place (pair and reference word) are rows first[place] .. first[place + 1].
     place = reference_starts[candidates.pair] + candidates.reference
-    first = np.searchsorted(place, np.arange(reference_starts[-1] + 1))
+    count = np.bincount(place, minlength=int(reference_starts[-1]))
+    first = np.append(0, np.cumsum(count))
+    sole = np.zeros(count.size, np.bool_)  # places with a definite match
+    sole[place[certain]] = True
+    match_facts, covers = _facts(candidates, int(hypothesis_lengths.max(initial=0)))
 
-    # Facts of a match; one row more, the last, stands for no match (-1).
-    def column(values: Array, none: int = 0) -> Array:
-        return np.append(values, none).astype(np.int64)
-
-    both = candidates.reference_length + candidates.hypothesis_length
-    halves = candidates.reference_length // 2 + candidates.hypothesis_length // 2
-    weight = column(np.where(candidates.kind == EXACT, both, halves))
-    distance = column(np.abs(candidates.reference - candidates.hypothesis))
-    begin = column(candidates.hypothesis, -1)
-    end = column(candidates.hypothesis + candidates.hypothesis_length, -1)
-    reach = column(candidates.reference + candidates.reference_length)
-    covers = _covers(candidates, int(hypothesis_lengths.max(initial=0)))
-    certain = np.append(certain, False)
-
-    # Partial alignments: one row each, grouped by pair.
-    pair = np.arange(num_pairs)
+    # Partial alignments: one row each, grouped by pair, within a pair in the beam's order.
+    paths = np.zeros((num_pairs, 6), np.int64)
+    paths[:, PAIR] = np.arange(num_pairs)
+    paths[:, OPEN] = -1
     used = np.zeros((num_pairs, covers.shape[1]), np.uint64)  # hypothesis words, as bits
-    free = np.zeros(num_pairs, np.int64)  # first reference place that no match reaches
-    open_end = np.full(num_pairs, -1)  # where the open chunk ends in the hypothesis
-    total, chunks, far = np.zeros((3, num_pairs), np.int64)
 
     history: list[tuple[Array, Array]] = []  # a step: row of the parent, match taken or -1
     ended: list[tuple[Array, Array]] = []  # a step: pairs that end before it, their best row
-    final_chunks = np.zeros(num_pairs, np.int64)
-    for step in range(int(reference_lengths.max(initial=0)) + 1):
-        order = _best_first(pair, total, chunks, far)
+    chunks = np.zeros(num_pairs, np.int64)
+    last_steps = set(reference_lengths.tolist())
+    for step in range(max(last_steps, default=0) + 1):
+        order = _best_first(paths)
         if order.size > BEAM:
-            group = np.flatnonzero(np.diff(pair[order], prepend=-1))
-            order = order[np.arange(order.size) - np.repeat(group, np.diff(group, append=order.size)) < BEAM]
-        ending = reference_lengths[pair[order]] == step
-        rows, order = order[ending], order[~ending]
-        chunks[rows] += open_end[rows] >= 0
-        rows = rows[_best_first(pair[rows], total[rows], chunks[rows], far[rows])]
-        rows = rows[np.diff(pair[rows], prepend=-1) != 0]
-        final_chunks[pair[rows]] = chunks[rows]
-        ended.append((pair[rows], rows))
+            new = np.flatnonzero(_changes(paths[order, PAIR]))
+            order = order[np.arange(order.size) - np.repeat(new, np.diff(new, append=order.size)) < BEAM]
+        if step in last_steps:
+            ending = reference_lengths[paths[order, PAIR]] == step
+            rows, order = order[ending], order[~ending]
+            paths[rows, CHUNKS] += paths[rows, OPEN] >= 0
+            rows = rows[_best_first(paths[rows])]
+            rows = rows[_changes(paths[rows, PAIR])]
+            pairs = paths[rows, PAIR]
+            chunks[pairs] = paths[rows, CHUNKS]
+            ended.append((pairs, rows))
+        else:
+            ended.append((_NONE, _NONE))
 
-        # A row leads to its candidates in order and then to the skip; a row inside a longer match only to itself.
-        place = reference_starts[pair[order]] + step
-        inside = free[order] > step
-        num_candidates = np.where(inside, 0, first[place + 1] - first[place])
-        child, parent = spread(np.zeros(order.size, np.int64), num_candidates + 1)
-        taken = child < num_candidates[parent]
+        # A path leads to its candidates in order, then to the skip; a path inside a longer match only to itself.
+        place = reference_starts[paths[order, PAIR]] + step
+        inside = paths[order, FREE] > step
+        num_children = np.where(inside, 0, count[place]) + 1
+        parent = np.repeat(np.arange(order.size), num_children)
+        eldest = np.cumsum(num_children) - num_children  # place of each path's first child
+        child = np.arange(parent.size) - eldest[parent]
+        taken = child + 1 < num_children[parent]
         match = np.where(taken, first[place][parent] + child, -1)
         row = order[parent]
         usable = taken & ~(used[row] & covers[match]).any(1)
-        moved = np.where(usable, distance[match], 0)
+        moved = np.where(usable, match_facts[match, DISTANCE], 0)
         elder = np.cumsum(moved) - moved
-        elder -= elder[np.flatnonzero(child == 0)][parent]
-        only = certain[np.where(num_candidates == 1, first[place], -1)][parent]  # a definite match: no skip beside it
-        kept = np.flatnonzero(np.where(only, taken, usable | ~taken))
-        row, match, taken, inside = row[kept], match[kept], taken[kept], inside[parent[kept]]
+        elder -= elder[eldest][parent]
+        alone = (sole[place] & ~inside)[parent]  # a definite match: no skip beside it, and the distance is its own
+        kept = np.flatnonzero(usable | (~taken & ~alone))
 
-        far = far[row] + np.where(only[kept], moved[kept], elder[kept])
-        last = open_end[row]
-        chunks = chunks[row] + ((last >= 0) & ~inside & (begin[match] != last))
-        open_end = np.where(inside, last, end[match])
-        total = total[row] + weight[match]
-        free = np.where(taken, reach[match], free[row])
-        used = used[row] | covers[match]
-        pair = pair[row]
+        row, match = row[kept], match[kept]
+        inside, alone, taken = inside[parent[kept]], alone[kept], taken[kept]
+        facts, paths, used = match_facts[match], paths[row], used[row] | covers[match]
+        paths[:, FAR] += np.where(alone, moved[kept], elder[kept])
+        paths[:, CHUNKS] += (paths[:, OPEN] >= 0) & ~inside & (facts[:, BEGIN] != paths[:, OPEN])
+        paths[:, OPEN] = np.where(inside, paths[:, OPEN], facts[:, END])
+        paths[:, TOTAL] += facts[:, WEIGHT]
+        paths[:, FREE] = np.where(taken, facts[:, REACH], paths[:, FREE])
         history.append((row, match))
-    return _trace(history, ended, final_chunks)
+    return _trace(history, ended, chunks)
 
 
-def _best_first(pair: Array, total: Array, chunks: Array, far: Array) -> Array:
+def _changes(pair: Array) -> Array:
+    """Where a row of another pair begins."""
+    new = np.ones(pair.size, np.bool_)
+    np.not_equal(pair[1:], pair[:-1], out=new[1:])
+    return new
+
+
+def _best_first(paths: Array) -> Array:
     """Stable: within a pair more weight, then fewer chunks, then less distance. Pairs are already in order."""
-    if not pair.size:
-        return np.empty(0, np.int64)
+    pair = paths[:, PAIR]
+    if _changes(pair).all():
+        return np.arange(pair.size)
     key, room = pair, 63
-    for values in (total.max() - total, chunks, far):
+    for values in (paths[:, TOTAL].max() - paths[:, TOTAL], paths[:, CHUNKS], paths[:, FAR]):
         bits = int(values.max()).bit_length()
         key, room = (key << bits) | values, room - bits
     if int(pair[-1]).bit_length() > room:  # sentences of thousands of words
-        return np.lexsort((far, chunks, -total, pair))
+        return np.lexsort((paths[:, FAR], paths[:, CHUNKS], -paths[:, TOTAL], pair))
     return np.argsort(key, kind="stable")
+
+
+def _facts(candidates: Candidates, longest: int) -> tuple[Array, Array]:
+    """What a match does to a path, and the hypothesis words that it covers as bits; a last row for no match (-1)."""
+    both = candidates.reference_length + candidates.hypothesis_length
+    halves = candidates.reference_length // 2 + candidates.hypothesis_length // 2
+    facts = np.zeros((len(candidates) + 1, 5), np.int64)
+    facts[:-1, WEIGHT] = np.where(candidates.kind == EXACT, both, halves)
+    facts[:-1, DISTANCE] = np.abs(candidates.reference - candidates.hypothesis)
+    facts[:-1, BEGIN] = candidates.hypothesis
+    facts[:-1, END] = candidates.hypothesis + candidates.hypothesis_length
+    facts[:-1, REACH] = candidates.reference + candidates.reference_length
+    facts[-1, [BEGIN, END]] = -1
+    return facts, _covers(candidates, longest)
 
 
 def _covers(candidates: Candidates, longest: int) -> Array:

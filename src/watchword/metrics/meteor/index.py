@@ -175,7 +175,7 @@ class MeteorIndex:
         value = np.zeros(reference.size)  # pairs that are never searched keep 0, which is never the best but if all are 0
         best = np.zeros(len(asked))
         searched = bounds <= 0.0
-        for most in (1, 2, None):  # the likeliest reference first, then those that may still beat it
+        for most in (2, None):  # the two likeliest references first, then those that may still beat them
             open_ = np.flatnonzero(~searched & (bounds >= best[hypothesis] - 1e-9))
             if most is not None and open_.size:
                 order = open_[np.lexsort((-bounds[open_], hypothesis[open_]))]
