@@ -12,14 +12,10 @@ original decides some real caption's score, so every quirk is here:
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from watchword.metrics.meteor.spread import spread
-
-Array = npt.NDArray[Any]
+from watchword.metrics.meteor.flat import Array, spread
 
 BEAM = 40
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASE_REVERSED = range(5)  # reversed: the hypothesis' phrase is the source
@@ -79,7 +75,7 @@ def definite(candidates: Candidates, reference_starts: Array, hypothesis_starts:
     """Which matches need no search: alone at their reference place, and nothing else covers any of their words."""
     count = int(reference_starts[-1])
     alone = np.bincount(reference_starts[candidates.pair] + candidates.reference, minlength=count)
-    certain = alone[reference_starts[candidates.pair] + candidates.reference] == 1
+    certain: Array = alone[reference_starts[candidates.pair] + candidates.reference] == 1
     for starts, first, length in (
         (reference_starts, candidates.reference, candidates.reference_length),
         (hypothesis_starts, candidates.hypothesis, candidates.hypothesis_length),
@@ -103,6 +99,11 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
     sole = np.zeros(count.size, np.bool_)  # places with a definite match
     sole[place[certain]] = True
     match_facts, covers = _facts(candidates, int(hypothesis_lengths.max(initial=0)))
+    # Nothing happens before the first candidate of a pair, and after the last word of any only open chunks close.
+    begins, lasts = reference_lengths.copy(), np.zeros(num_pairs, np.int64)
+    np.minimum.at(begins, candidates.pair, candidates.reference)
+    np.maximum.at(lasts, candidates.pair, candidates.reference + candidates.reference_length)
+    num_steps = np.maximum(lasts - begins, 0)
 
     # Partial alignments: one row each, grouped by pair, within a pair in the beam's order.
     paths = np.zeros((num_pairs, 6), np.int64)
@@ -113,14 +114,14 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
     history: list[tuple[Array, Array]] = []  # a step: row of the parent, match taken or -1
     ended: list[tuple[Array, Array]] = []  # a step: pairs that end before it, their best row
     chunks = np.zeros(num_pairs, np.int64)
-    last_steps = set(reference_lengths.tolist())
+    last_steps = set(num_steps.tolist())
     for step in range(max(last_steps, default=0) + 1):
         order = _best_first(paths)
         if order.size > BEAM:
             new = np.flatnonzero(_changes(paths[order, PAIR]))
             order = order[np.arange(order.size) - np.repeat(new, np.diff(new, append=order.size)) < BEAM]
         if step in last_steps:
-            ending = reference_lengths[paths[order, PAIR]] == step
+            ending = num_steps[paths[order, PAIR]] == step
             rows, order = order[ending], order[~ending]
             paths[rows, CHUNKS] += paths[rows, OPEN] >= 0
             rows = rows[_best_first(paths[rows])]
@@ -132,8 +133,9 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
             ended.append((_NONE, _NONE))
 
         # A path leads to its candidates in order, then to the skip; a path inside a longer match only to itself.
-        place = reference_starts[paths[order, PAIR]] + step
-        inside = paths[order, FREE] > step
+        word = begins[paths[order, PAIR]] + step
+        place = reference_starts[paths[order, PAIR]] + word
+        inside = paths[order, FREE] > word
         num_children = np.where(inside, 0, count[place]) + 1
         parent = np.repeat(np.arange(order.size), num_children)
         eldest = np.cumsum(num_children) - num_children  # place of each path's first child

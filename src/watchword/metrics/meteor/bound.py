@@ -5,16 +5,12 @@ heaviest; with the heaviest module a word has and no conflict between matches, t
 every alignment of c chunks. The bound of a pair is the greatest over c.
 """
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watchword.metrics.meteor.align import EXACT, SYNONYM, Candidates
+from watchword.metrics.meteor.flat import Array, spread
 from watchword.metrics.meteor.score import DELTA, MODULE_WEIGHTS, formula
-from watchword.metrics.meteor.spread import spread
-
-Array = npt.NDArray[Any]
 
 MOST_RUNS = 16  # pairs with more get the looser bound of one chunk that covers everything
 
@@ -34,7 +30,7 @@ def upper_bounds(candidates: Candidates, starts: Array, lengths: Array, function
         counts.append(count)
     width = max(share.shape[1] for share in shares)
     precision, recall = (_widen(share, width) for share in shares)  # (pairs, chunks)
-    matched = sum(_widen(covered, width) for covered in words)
+    matched = _widen(words[0], width) + _widen(words[1], width)
     chunks = np.arange(1, width + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         fragmentation = chunks / (matched / 2.0)
@@ -42,7 +38,8 @@ def upper_bounds(candidates: Candidates, starts: Array, lengths: Array, function
     fragmentation[whole, 0] = 0.0
     many = np.maximum(counts[0], counts[1]) > MOST_RUNS
     fragmentation[many] = 0.0
-    return formula(precision, recall, fragmentation).max(1, initial=0.0)
+    bounds: Array = formula(precision, recall, fragmentation).max(1, initial=0.0)
+    return bounds
 
 
 def _heaviest_runs(

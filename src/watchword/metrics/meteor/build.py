@@ -5,16 +5,13 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watchword.errors import WatchwordError
+from watchword.metrics.meteor.flat import Array
 from watchword.metrics.meteor.hashing import LETTER_BASE, WORD_BASE, java_hash, powers, stretches, word_keys
 from watchword.metrics.meteor.stem import base_forms, stem
-
-Array = npt.NDArray[Any]
 
 PIECE_BYTES = 1 << 22
 _SPACE, _NEWLINE = 32, 10
@@ -131,8 +128,8 @@ def _save_words(jar: Path, vocabulary: set[str], folder: Path) -> None:
     np.save(folder / "word_stems.npy", np.array([java_hash(stem(word)) for word in words], np.int32))
     senses = {}
     for word in words:
-        forms = [word, *base_forms(word, bases, synsets)]
-        senses[word] = sorted({number for form in forms for number in synsets.get(form, ())})
+        both = {word, *base_forms(word, bases, synsets)}
+        senses[word] = sorted({number for form in both for number in synsets.get(form, ())})
     for name, numbers in (("synset", synsets), ("sense", senses)):
         sizes = [len(numbers.get(word, ())) for word in words]
         np.save(folder / f"{name}_starts.npy", np.append(0, np.cumsum(sizes)).astype(np.int32))

@@ -5,12 +5,10 @@ inverse, so the number of any stretch of text is a difference of two running sum
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from watchword.metrics.meteor.flat import Array
 
 LETTER_BASE = 0x9E3779B97F4A7C15
 WORD_BASE = 0xD1342543DE82EF95

@@ -7,25 +7,22 @@ which references can be the best: one to three of twenty need the search of `ali
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from watchword.errors import WatchwordError, unknown
 from watchword.metrics.meteor import score
 from watchword.metrics.meteor.align import EXACT, PARAPHRASE, Candidates, align
 from watchword.metrics.meteor.bound import upper_bounds
+from watchword.metrics.meteor.flat import Array, spread
 from watchword.metrics.meteor.hashing import ngram_keys
 from watchword.metrics.meteor.normalise import normalise
 from watchword.metrics.meteor.related import WORD_UNIT, Related
-from watchword.metrics.meteor.spread import spread
-from watchword.metrics.meteor.tables import LONGEST, Tables, default_tables
-from watchword.metrics.meteor.words import Lexicon
-
-Array = npt.NDArray[Any]
+from watchword.metrics.meteor.tables import LAYOUT, LONGEST, Tables, load_tables
+from watchword.metrics.meteor.words import FACTS, Lexicon
 
 BATCH = 1024  # hypotheses at a time
 MOST_CANDIDATES = 20_000_000  # possible matches held at a time: about 2 GB
@@ -45,6 +42,31 @@ class Sentences:
         return np.diff(self.starts)
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the units of the references stand."""
+
+    video_starts: Array  # (videos + 1,): references of a video
+    reference_starts: Array  # (references + 1,): words of a reference
+    function_sums: Array  # (words + 1,)
+    unit_keys: Array  # (rows,): video << 32 | unit, sorted
+    unit_starts: Array  # (rows + 1,): a row's places are unit_starts[row] .. unit_starts[row + 1]
+    reference: Array  # (places,)
+    word: Array  # (places,): first word within the reference
+    length: Array  # (places,): in words
+    phrases: Array  # the phrases among the units
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Hypotheses with each reference of their video. The two sides are hypothesis and reference."""
+
+    hypothesis: Array  # (pairs,)
+    starts: Array  # (2, pairs): first word among the words of all sentences
+    lengths: Array  # (2, pairs)
+    function_sums: tuple[Array, Array]
+
+
 class MeteorIndex:
     """METEOR 1.5 against the references of a set of videos.
 
@@ -53,7 +75,7 @@ class MeteorIndex:
     """
 
     def __init__(self, references: Mapping[str, Sequence[Sequence[str]]], tables: Tables | None = None) -> None:
-        tables = tables or default_tables()
+        tables = tables or load_tables()
         lexicon = Lexicon(tables.words)
         lines: list[list[str]] = []
         num_references: list[int] = []
@@ -68,37 +90,69 @@ class MeteorIndex:
         words = _sentences(lines, lexicon)
         video_starts = np.append(0, np.cumsum(np.array(num_references, np.int64)))
         reference = np.repeat(np.arange(words.lengths.size), words.lengths)
-        video = np.repeat(np.arange(video_starts.size - 1), np.diff(video_starts))
+        video_of = np.repeat(np.arange(video_starts.size - 1), np.diff(video_starts))
         at, length, unit = _units(words.word, reference, lexicon, tables)
-        key = (video[reference[at]] << 32) | unit
+        key = (video_of[reference[at]] << 32) | unit
         order = np.argsort(key, kind="stable")
         key, at = key[order], at[order]
         first = np.flatnonzero(np.diff(key, prepend=-1))
-        self._adopt(
-            tables,
-            lexicon,
-            list(references),
-            words,
-            {
-                "video_starts": video_starts,
-                "unit_keys": key[first],  # (video, unit), sorted
-                "unit_starts": np.append(first, key.size),  # a unit's places are at unit_starts[row] ..
-                "place_reference": reference[at],
-                "place_word": at - words.starts[reference[at]],
-                "place_length": length[order],
-                "phrases": np.unique(unit[unit < WORD_UNIT]),
-            },
+        places = Places(
+            video_starts=video_starts,
+            reference_starts=words.starts,
+            function_sums=words.function_sums,
+            unit_keys=key[first],
+            unit_starts=np.append(first, key.size).astype(np.int32),
+            reference=reference[at].astype(np.int32),
+            word=(at - words.starts[reference[at]]).astype(np.int32),
+            length=length[order].astype(np.int8),
+            phrases=np.unique(unit[unit < WORD_UNIT]),
         )
+        self._adopt(tables, lexicon, list(references), places)
 
-    def _adopt(
-        self, tables: Tables, lexicon: Lexicon, videos: list[str], words: Sentences, arrays: dict[str, Array]
-    ) -> None:
-        self._tables, self._lexicon, self._references = tables, lexicon, words
+    def _adopt(self, tables: Tables, lexicon: Lexicon, videos: list[str], places: Places) -> None:
+        self._tables, self._lexicon, self._places = tables, lexicon, places
         self._videos = {video: number for number, video in enumerate(videos)}
-        self._arrays = arrays
         self._num_words = len(lexicon.names)  # of the references; hypotheses add theirs
-        self._related = Related(tables.phrases, lexicon, arrays["phrases"])
+        self._related = Related(tables.phrases, lexicon, places.phrases)
         self._memory: dict[tuple[str, str], tuple[Array, float]] = {}
+
+    def save(self, folder: Path) -> None:
+        """Writes the index into a folder: .npy and JSON, all named meteor*."""
+        for name, values in vars(self._places).items():
+            np.save(folder / f"meteor_{name}.npy", values)
+        count = self._num_words
+        facts = {name: getattr(self._lexicon, name) for name in FACTS}
+        num_senses = facts["sense_starts"][count]
+        for name, values in facts.items():
+            end = {"sense_starts": count + 1, "senses": num_senses}.get(name, count)
+            np.save(folder / f"meteor_word_{name}.npy", values[:end])
+        about = {
+            "layout": LAYOUT,
+            "tables": self._tables.hash,
+            "videos": list(self._videos),
+            "words": self._lexicon.names[:count],
+        }
+        (folder / "meteor.json").write_text(json.dumps(about), "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, tables: Tables | None = None) -> Self:
+        """An index that `save` wrote; its arrays stay on disk until they are needed."""
+
+        def array(name: str) -> Array:
+            return np.load(folder / f"meteor_{name}.npy", mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
+
+        tables = tables or load_tables()
+        try:
+            about = json.loads((folder / "meteor.json").read_text("utf-8"))
+            if about["layout"] != LAYOUT or about["tables"] != tables.hash:
+                raise WatchwordError(f"the METEOR index in {folder} was made from other tables; delete it")
+            facts = {name: array(f"word_{name}") for name in FACTS}
+            places = Places(**{name: array(name) for name in Places.__dataclass_fields__})
+        except (OSError, ValueError, KeyError) as error:
+            raise WatchwordError(f"cannot read the METEOR index in {folder}: {error}; delete it") from error
+        index = cls.__new__(cls)
+        index._adopt(tables, Lexicon.restore(tables.words, about["words"], facts), about["videos"], places)
+        return index
 
     # ------------------------------------------------------------------------------------------------- scores
 
@@ -130,120 +184,126 @@ class MeteorIndex:
         for start in range(0, len(new), BATCH):
             batch = new[start : start + BATCH]
             statistics = self._best(batch)
-            self._memory.update(zip(batch, zip(statistics, score.scores(statistics).tolist(), strict=True), strict=True))
+            results = zip(statistics, score.scores(statistics).tolist(), strict=True)
+            self._memory.update(zip(batch, results, strict=True))
         return [self._memory[key] for key in asked]
 
     def _best(self, asked: list[tuple[str, str]]) -> Array:
         """Statistics of the best reference of each (video, line): (sentences, 23)."""
-        for video, _ in asked:
-            if video not in self._videos:
-                raise unknown("video", video, self._videos)
+        for name, _ in asked:
+            if name not in self._videos:
+                raise unknown("video", name, self._videos)
         prefixes = self._tables.words.prefixes
         # As coco-caption hands a hypothesis to METEOR.
         lines = [normalise(line.replace("|||", "").replace("  ", " "), prefixes) for _, line in asked]
         hypotheses = _sentences(lines, self._lexicon)
-        video = np.array([self._videos[video] for video, _ in asked])
-        first = self._arrays["video_starts"][video]
-        counts = self._arrays["video_starts"][video + 1] - first
-        # A pair is a hypothesis and a reference of its video.
+        video = np.array([self._videos[name] for name, _ in asked])
+        first = self._places.video_starts[video]
+        counts = self._places.video_starts[video + 1] - first
         reference, hypothesis = spread(first, counts)
-        pair_starts = np.append(0, np.cumsum(counts))
-        candidates = self._candidates(video, hypotheses, pair_starts[:-1] - first)
-        if candidates is None:
-            if len(asked) == 1:
-                raise WatchwordError(
-                    f"METEOR: the sentence for video {asked[0][0]!r} ({len(lines[0])} words) has more than "
-                    f"{MOST_CANDIDATES:,} possible matches with its references; shorten it"
-                )
+        pairs = Pairs(
+            hypothesis,
+            starts=np.stack([hypotheses.starts[hypothesis], self._places.reference_starts[reference]]),
+            lengths=np.stack([hypotheses.lengths[hypothesis], np.diff(self._places.reference_starts)[reference]]),
+            function_sums=(hypotheses.function_sums, self._places.function_sums),
+        )
+        candidates = self._candidates(video, hypotheses, np.cumsum(counts) - counts - first)
+        if candidates is not None:
+            return _best_references(candidates, pairs)
+        if len(asked) > 1:
             half = len(asked) // 2
             return np.concatenate([self._best(asked[:half]), self._best(asked[half:])])
-
-        lengths = np.stack([hypotheses.lengths[hypothesis], self._references.lengths[reference]])
-        diagonal = (candidates.kind == EXACT) & (candidates.hypothesis == candidates.reference)
-        same = np.bincount(candidates.pair[diagonal], minlength=reference.size)
-        identical = (lengths[0] == lengths[1]) & (same == lengths[0])  # equal sentences match word by word only
-        candidates = candidates.take(np.flatnonzero((candidates.kind == EXACT) | ~identical[candidates.pair]))
-        starts = np.stack([hypotheses.starts[hypothesis], self._references.starts[reference]])
-        sums = (hypotheses.function_sums, self._references.function_sums)
-        bounds = upper_bounds(candidates, starts, lengths, sums)
-
-        statistics = np.zeros((reference.size, score.NUM_STATISTICS), np.int64)
-        statistics[:, score.LENGTH : score.LENGTH + 2] = lengths.T
-        for side in (0, 1):
-            function = sums[side][starts[side] + lengths[side]] - sums[side][starts[side]]
-            statistics[:, score.FUNCTION + side] = function
-        value = np.zeros(reference.size)  # pairs that are never searched keep 0, which is never the best but if all are 0
-        best = np.zeros(len(asked))
-        searched = bounds <= 0.0
-        for most in (2, None):  # the two likeliest references first, then those that may still beat them
-            open_ = np.flatnonzero(~searched & (bounds >= best[hypothesis] - 1e-9))
-            if most is not None and open_.size:
-                order = open_[np.lexsort((-bounds[open_], hypothesis[open_]))]
-                group = np.flatnonzero(np.diff(hypothesis[order], prepend=-1))
-                rank = np.arange(order.size) - np.repeat(group, np.diff(group, append=order.size))
-                open_ = np.sort(order[rank < most])
-            if open_.size:
-                statistics[open_] = self._search(candidates, open_, statistics[open_], starts[:, open_], sums)
-                value[open_] = score.scores(statistics[open_])
-                searched[open_] = True
-                best = np.maximum.reduceat(value, pair_starts[:-1])
-        winner = np.flatnonzero(value == best[hypothesis])
-        return statistics[winner[np.flatnonzero(np.diff(hypothesis[winner], prepend=-1))]]
+        raise WatchwordError(
+            f"METEOR: the sentence for video {asked[0][0]!r} ({len(lines[0]):,} words) has more than "
+            f"{MOST_CANDIDATES:,} possible matches with the video's references; shorten it"
+        )
 
     def _candidates(self, video: Array, hypotheses: Sentences, pair_offsets: Array) -> Candidates | None:
         """Every possible match of each hypothesis with each reference of its video; None when they are too many."""
-        arrays, related = self._arrays, self._related
+        places, related = self._places, self._related
         sentence = np.repeat(np.arange(hypotheses.lengths.size), hypotheses.lengths)
         at, length, unit = _units(hypotheses.word, sentence, self._lexicon, self._tables)
         rows = related.rows(unit)
         first = related.starts[rows]
         relation, source = spread(first, related.starts[rows + 1] - first)
         key = (video[sentence[at]] << 32)[source] | related.unit[relation]
-        found = np.searchsorted(arrays["unit_keys"], key)
-        found[found == arrays["unit_keys"].size] = 0
-        hit = np.flatnonzero(arrays["unit_keys"][found] == key)
+        found = np.searchsorted(places.unit_keys, key)
+        found[found == places.unit_keys.size] = 0
+        hit = np.flatnonzero(places.unit_keys[found] == key)
         found, relation, source = found[hit], relation[hit], source[hit]
-        first = arrays["unit_starts"][found]
-        counts = arrays["unit_starts"][found + 1] - first
+        first = places.unit_starts[found]
+        counts = places.unit_starts[found + 1] - first
         if counts.sum() > MOST_CANDIDATES:
             return None
         place, owner = spread(first, counts)
         relation, source = relation[owner], source[owner]
         return Candidates(
-            pair=pair_offsets[sentence[at]][source] + arrays["place_reference"][place],
-            reference=arrays["place_word"][place],
-            reference_length=arrays["place_length"][place],
+            pair=pair_offsets[sentence[at]][source] + places.reference[place],
+            reference=places.word[place],
+            reference_length=places.length[place],
             hypothesis=(at - hypotheses.starts[sentence[at]])[source],
             hypothesis_length=length[source],
             kind=related.kind[relation],
             rank=related.rank[relation],
         )
 
-    def _search(
-        self, candidates: Candidates, pairs: Array, statistics: Array, starts: Array, sums: tuple[Array, Array]
-    ) -> Array:
-        """Aligns some of the pairs and fills their statistics in."""
-        number = np.full(int(candidates.pair.max(initial=-1)) + 1, -1)
-        number = np.full(max(number.size, int(pairs[-1]) + 1), -1)
-        number[pairs] = np.arange(pairs.size)
-        mine = np.flatnonzero(number[candidates.pair] >= 0)
-        own = candidates.take(mine)
-        own = Candidates(number[own.pair], *(getattr(own, name) for name in list(own.__dataclass_fields__)[1:]))
-        own = own.take(own.order())
-        found = align(own, statistics[:, score.LENGTH + 1], statistics[:, score.LENGTH])
-        chosen = own.take(found.match)
-        module = np.minimum(chosen.kind, PARAPHRASE).astype(np.int64)
-        for side, words, length in (
-            (0, chosen.hypothesis, chosen.hypothesis_length),
-            (1, chosen.reference, chosen.reference_length),
-        ):
-            begin = starts[side][chosen.pair] + words
-            function = sums[side][begin + length] - sums[side][begin]
-            np.add.at(statistics, (chosen.pair, score.MODULES + 4 * module + side), length - function)
-            np.add.at(statistics, (chosen.pair, score.MODULES + 4 * module + 2 + side), function)
-            np.add.at(statistics, (chosen.pair, score.MATCHED + side), length)
-        statistics[:, score.CHUNKS] = found.chunks
-        return statistics
+
+def _best_references(candidates: Candidates, pairs: Pairs) -> Array:
+    """Statistics of the first reference with the highest score, for each hypothesis."""
+    # Sentences that are equal word by word are matched so, and in no other way.
+    hypothesis_lengths, reference_lengths = pairs.lengths
+    diagonal = (candidates.kind == EXACT) & (candidates.hypothesis == candidates.reference)
+    same = np.bincount(candidates.pair[diagonal], minlength=hypothesis_lengths.size)
+    equal = (hypothesis_lengths == reference_lengths) & (same == hypothesis_lengths)
+    candidates = candidates.take(np.flatnonzero((candidates.kind == EXACT) | ~equal[candidates.pair]))
+
+    bounds = upper_bounds(candidates, pairs.starts, pairs.lengths, pairs.function_sums)
+    statistics = np.zeros((bounds.size, score.NUM_STATISTICS), np.int64)
+    for side, (start, length, sums) in enumerate(zip(pairs.starts, pairs.lengths, pairs.function_sums, strict=True)):
+        statistics[:, score.LENGTH + side] = length
+        statistics[:, score.FUNCTION + side] = sums[start + length] - sums[start]
+    scores = np.zeros(bounds.size)  # a pair that cannot win keeps 0
+    first = np.flatnonzero(np.diff(pairs.hypothesis, prepend=-1))
+    best = np.zeros(first.size)
+    waiting = bounds > 0.0
+    for most in (2, bounds.size):  # the two likeliest references first, then those that may still beat them
+        chosen = np.flatnonzero(waiting & (bounds >= best[pairs.hypothesis] - 1e-9))
+        chosen = chosen[np.lexsort((-bounds[chosen], pairs.hypothesis[chosen]))]
+        group = np.flatnonzero(np.diff(pairs.hypothesis[chosen], prepend=-1))
+        rank = np.arange(chosen.size) - np.repeat(group, np.diff(group, append=chosen.size))
+        chosen = np.sort(chosen[rank < most])
+        waiting[chosen] = False
+        if chosen.size:
+            _search(candidates, pairs, chosen, statistics)
+            scores[chosen] = score.scores(statistics[chosen])
+            best = np.maximum.reduceat(scores, first)
+    winners = np.flatnonzero(scores == best[pairs.hypothesis])
+    return statistics[winners[np.flatnonzero(np.diff(pairs.hypothesis[winners], prepend=-1))]]
+
+
+def _search(candidates: Candidates, pairs: Pairs, chosen: Array, statistics: Array) -> None:
+    """Aligns the chosen pairs and fills in their statistics."""
+    number = np.full(pairs.hypothesis.size, -1)
+    number[chosen] = np.arange(chosen.size)
+    own = candidates.take(np.flatnonzero(number[candidates.pair] >= 0))
+    own = replace(own, pair=number[own.pair])
+    own = own.take(own.order())
+    found = align(own, pairs.lengths[1, chosen], pairs.lengths[0, chosen])
+    statistics[chosen, score.CHUNKS] = found.chunks
+    matches = own.take(found.match)
+    pair = chosen[matches.pair]
+    module = score.MODULES + 4 * np.minimum(matches.kind, PARAPHRASE).astype(np.int64)
+    flat = statistics.reshape(-1)
+    for side, first, length in (
+        (0, matches.hypothesis, matches.hypothesis_length),
+        (1, matches.reference, matches.reference_length),
+    ):
+        begin = pairs.starts[side, pair] + first
+        function = pairs.function_sums[side][begin + length] - pairs.function_sums[side][begin]
+        row = pair * score.NUM_STATISTICS + side
+        np.add.at(flat, row + module, length - function)
+        np.add.at(flat, row + module + 2, function)
+        np.add.at(flat, row + score.MATCHED, length)
 
 
 def _sentences(lines: list[list[str]], lexicon: Lexicon) -> Sentences:

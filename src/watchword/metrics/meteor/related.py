@@ -4,17 +4,13 @@ A *unit* is what METEOR matches: a word, or a phrase of the paraphrase table. Un
 place in the table, words from WORD_UNIT on.
 """
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watchword.metrics.meteor.align import EXACT, PARAPHRASE, PARAPHRASE_REVERSED, STEM, SYNONYM
-from watchword.metrics.meteor.spread import spread
+from watchword.metrics.meteor.flat import Array, spread
 from watchword.metrics.meteor.tables import Phrases
 from watchword.metrics.meteor.words import Lexicon
-
-Array = npt.NDArray[Any]
 
 WORD_UNIT = 1 << 31
 
@@ -56,7 +52,8 @@ class Related:
     def _classes(self, words: Array) -> tuple[Array, Array]:
         """What words have in common when they match: a hash, a stem, a synset. Owner (a place in `words`) and class."""
         lexicon = self._lexicon
-        senses, owner = spread(lexicon.sense_starts[words], lexicon.sense_starts[words + 1] - lexicon.sense_starts[words])
+        first = lexicon.sense_starts[words]
+        senses, owner = spread(first, lexicon.sense_starts[words + 1] - first)
         parts = ((EXACT, lexicon.hashes[words]), (STEM, lexicon.stems[words]), (SYNONYM, lexicon.senses[senses]))
         classes = [(kind << 32) | (values.astype(np.int64) & 0xFFFFFFFF) for kind, values in parts]
         each = np.arange(words.size)

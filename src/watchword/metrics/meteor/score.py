@@ -1,11 +1,9 @@
 """From statistics to METEOR: parameters of the task "rank" for English, the formula, and what it can reach at most."""
 
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from watchword.metrics.meteor.flat import Array
 
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
 MODULE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase

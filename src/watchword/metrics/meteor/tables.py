@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watchword.carriers import Carrier, cache_folder, sha256_of
 from watchword.errors import WatchwordError
 from watchword.metrics.meteor.build import build
+from watchword.metrics.meteor.flat import Array
 from watchword.metrics.meteor.stem import base_forms
 
-Array = npt.NDArray[Any]
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done (0..1)
 
 JAR = Carrier(
@@ -76,6 +74,20 @@ def find_sources() -> Sources:
         "METEOR's tables are not here: watchword weights get meteor, or pip install pycocoevalcap==1.2, "
         "or set WATCHWORD_METEOR to a folder with meteor-1.5.jar and paraphrase-en.gz"
     )
+
+
+def available() -> bool:
+    """Whether METEOR's tables are on this machine (indexed or not)."""
+    try:
+        find_sources()
+    except WatchwordError:
+        return False
+    return True
+
+
+def table_hash() -> str:
+    """What a signature says of METEOR's tables."""
+    return hash_of(find_sources())
 
 
 def _installed() -> list[Path]:
@@ -185,9 +197,8 @@ class Tables:
 
 
 def load_tables(progress: Progress | None = None) -> Tables:
-    """The indexed tables; builds the index when this is the first time."""
-    sources = find_sources()
-    return _open(index_folder(sources, progress))
+    """The indexed tables, loaded once a process; builds the index when this is the first time on this machine."""
+    return _open(index_folder(find_sources(), progress))
 
 
 def index_folder(sources: Sources, progress: Progress | None = None) -> Path:
@@ -230,6 +241,7 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
+@cache
 def _open(folder: Path) -> Tables:
     def array(name: str) -> Array:
         loaded: Array = np.load(folder / f"{name}.npy", mmap_mode="r")
@@ -262,9 +274,3 @@ def _open(folder: Path) -> Tables:
         ),
         (folder / "hash.txt").read_text("ascii"),
     )
-
-
-@cache
-def default_tables() -> Tables:
-    """The tables of this machine, loaded once a process."""
-    return load_tables()

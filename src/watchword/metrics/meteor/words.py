@@ -1,18 +1,17 @@
 """Words as they come, numbered, each looked up once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from watchword.metrics.meteor.flat import Array, spread
 from watchword.metrics.meteor.hashing import java_hash
-from watchword.metrics.meteor.spread import spread
 from watchword.metrics.meteor.stem import stem
 from watchword.metrics.meteor.tables import Words
 
-Array = npt.NDArray[Any]
+FACTS = ("hashes", "stems", "keys", "in_tables", "function", "sense_starts", "senses")
 
 
 class Lexicon:
@@ -28,7 +27,17 @@ class Lexicon:
         self.in_tables: Array = np.empty(0, np.bool_)
         self.function: Array = np.empty(0, np.bool_)
         self.sense_starts: Array = np.zeros(1, np.int64)
-        self.senses: Array = np.empty(0, np.int32)
+        self.senses: Array = np.empty(0, np.int32)  # a word's are at sense_starts[number] .. sense_starts[number + 1]
+
+    @classmethod
+    def restore(cls, words: Words, names: Iterable[str], facts: Mapping[str, Array]) -> Self:
+        """As it was when its names and FACTS were kept."""
+        lexicon = cls(words)
+        lexicon.names = list(names)
+        lexicon.number(lexicon.names)
+        for name in FACTS:
+            setattr(lexicon, name, facts[name])
+        return lexicon
 
     def number(self, words: Iterable[str]) -> list[int]:
         return list(map(self._numbers.__getitem__, words))
