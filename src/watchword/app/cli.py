@@ -13,6 +13,7 @@ from watchword.app.features import features
 from watchword.app.models import models
 from watchword.app.shapes import shapes
 from watchword.app.train import train
+from watchword.app.weights import weights
 from watchword.errors import WatchwordError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command()(compare)
 app.command()(models)
 app.command()(shapes)
 app.add_typer(features, name="features")
+app.add_typer(weights, name="weights")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ JAR = Carrier(
     member="meteor-1.5.jar",
     sha256="1e57b4c72c0830ebe68558f1c799a624e96cbc1b6045c9f6330e26dcff6eafc2",
     size=6_318_693,
-    licence="LGPL-2.1; WordNet licence (synonyms)",
+    licence="LGPL-2.1, WordNet",
     about="METEOR 1.5's word lists: function words, synonyms, abbreviations (its Java is never run)",
 )
 PARAPHRASES = Carrier(
@@ -215,7 +216,7 @@ def index_folder(sources: Sources, progress: Progress | None = None) -> Path:
                     shutil.rmtree(stale, ignore_errors=True)
                 scratch = Path(tempfile.mkdtemp(prefix="building-", suffix=".tmp", dir=folder.parent))
                 try:
-                    build(sources.jar, sources.paraphrases, scratch, progress or (lambda doing, share: None))
+                    build(sources.jar, sources.paraphrases, scratch, progress or _announce())
                     (scratch / "hash.txt").write_text(name, "ascii")
                     scratch.rename(folder)
                 finally:
@@ -226,6 +227,18 @@ def index_folder(sources: Sources, progress: Progress | None = None) -> Path:
             "set WATCHWORD_CACHE to another folder"
         ) from error
     return folder
+
+
+def _announce() -> Progress:
+    """One line for a person who waits without knowing why."""
+    told: list[str] = []
+
+    def progress(doing: str, share: float) -> None:
+        if not told:
+            told.append(doing)
+            print("watchword: indexing METEOR's tables, once (about 20 seconds)", file=sys.stderr)
+
+    return progress
 
 
 @contextlib.contextmanager

