@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -16,10 +17,12 @@ from safetensors.torch import load_file
 from conftest import noise_stream
 from watchword.config import Phase, Recipe, Sampling, Schedule
 from watchword.data.dataset import Slot
-from watchword.decoding import rescore
+from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
 from watchword.losses import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
 from watchword.models import build_model
+from watchword.records import StreamArrays
+from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch
 from watchword.training import loop
 from watchword.training.evaluation import Search, evaluate
@@ -121,6 +124,33 @@ def test_two_processes_give_the_loss_curve_of_one(shapes: Path, tmp_path: Path) 
     for one, two in zip(log_rows(tmp_path / "one"), log_rows(tmp_path / "two"), strict=True):
         assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
         assert two["val_loss"] == pytest.approx(one["val_loss"], rel=1e-4)
+
+
+def test_a_word_weighs_the_same_in_a_short_and_in_a_long_sentence(tmp_path: Path) -> None:
+    """Two people say "go", one says "go on and on and on": after "go" the end must come with probability 2/3.
+
+    Batches hold sentences of like length; were each batch's mean loss taken, it would be 0.78, and captions get short.
+    """
+    captions = ["go", "go", "go on and on and on"]
+    rows = [{"video": split, "split": split, "captions": captions} for split in ("train", "val")]
+    (tmp_path / "captions.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    whole = np.array([[0, 0, 1, 1]], np.float32)
+    for video in ("train", "val"):
+        Store(tmp_path / "store").write(video, "appearance", StreamArrays(np.ones((1, 1, 2)), np.zeros(1), whole), {})
+    values = {
+        "data": {"captions": tmp_path / "captions.jsonl", "store": tmp_path / "store", "captions_per_video": 2,
+                 "videos_per_batch": 1, "min_count": 1},
+        "model": {"name": "mean_pool", "hidden_size": 8, "embedding_size": 8, "dropout": 0.0},
+        "phases": [{"epochs": 150, "learning_rate": 0.02, "schedule": {"last_epochs": 50, "last_rate": 0.002}}],
+        "selection": {"every": 150},
+    }  # fmt: skip
+    run = loop.train(Recipe.read(values, "test"), tmp_path / "run")
+    batch = next(loop.Trainer(run.recipe, run).data.videos(1))
+    go = torch.tensor([[run.vocabulary.encode(["go", "on"])]])
+    with torch.no_grad():
+        model = run.model()
+        after = model.log_probabilities(follow(model, batch.streams, go).outputs)[0, 0, 1].exp()
+    assert float(after[EOS]) == pytest.approx(2 / 3, abs=0.04)
 
 
 def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:

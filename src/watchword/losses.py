@@ -1,4 +1,4 @@
-"""What training makes small. A loss is a sum over what it weighs and that weight, so that batches can be split."""
+"""What training makes small. A loss is a sum over words, so that batches can be split and added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Talker(Speaker, Protocol):
 
 @dataclass(frozen=True)
 class Loss:
-    """`total` over `weight` is the loss; processes add up both before they divide."""
+    """`total` over `weight` is the loss that the log shows; the gradient is that of the total."""
 
     total: Tensor                # scalar with gradient
     weight: Tensor               # scalar: how many words (or sentences) it counts

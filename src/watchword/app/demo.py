@@ -10,8 +10,8 @@ EXAMPLES = 8
 
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where films, features and the run go.")] = Path("watchword-demo"),
-    films: Annotated[int, typer.Option(min=20, help="Films to draw.")] = 500,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over their captions.")] = 20,
+    films: Annotated[int, typer.Option(min=20, help="Films to draw.")] = 400,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over their captions.")] = 12,
 ) -> None:
     """Draw films of moving shapes, train a captioner on them, and read what it says about films it has never seen.
 
@@ -26,7 +26,6 @@ def demo(
     from watchword.data.annotations import read_annotations
     from watchword.data.shapes.films import ShapesConfig
     from watchword.data.shapes.folder import write_shapes
-    from watchword.metrics import usable_metrics
     from watchword.training import Run, train
     from watchword.training.evaluation import Search, evaluate
 
@@ -35,11 +34,12 @@ def demo(
     if not (run.folder / "recipe.toml").exists():
         with bar(transient=True) as progress:
             task = progress.add_task("drawing films", total=films)
-            write_shapes(folder, ShapesConfig(films=films), ("appearance", "motion"), lambda _: progress.advance(task))
+            config = ShapesConfig(films=films, distractors=0)
+            write_shapes(folder, config, ("appearance", "motion"), lambda _: progress.advance(task))
         recipe = Recipe.read(demo_recipe(folder, epochs), "demo")
         with training_bar() as report:
             train(recipe, run.folder, report)
-    result = evaluate([run], "test", Search(), usable_metrics())
+    result = evaluate([run], "test", Search(), ("BLEU", "ROUGE_L", "CIDEr"))
 
     said = {caption.video: caption.text for caption in result.captions}
     clips = {clip.video: clip for clip in read_annotations(captions)}
@@ -61,5 +61,5 @@ def demo_recipe(folder: Path, epochs: int) -> dict[str, object]:
         "model": {"name": "soft_attention", "hidden_size": 128, "embedding_size": 64, "attention_size": 64,
                   "dropout": 0.3},
         "phases": [{"epochs": epochs, "learning_rate": 4e-3, "schedule": {"decay": 0.5, "decay_every": epochs / 3}}],
-        "selection": {"every": 4},
+        "selection": {"every": 3},
     }  # fmt: skip

@@ -61,6 +61,11 @@ class CaptionData:
     def num_sentences(self) -> int:
         return sum(len(sentences) for sentences in self.sentences)
 
+    @property
+    def num_words(self) -> int:
+        """Words that are predicted in an epoch, EOS among them."""
+        return sum(len(sentence) - 1 for sentences in self.sentences for sentence in sentences)
+
     def plan(self, seed: Sequence[int]) -> list[Slot]:
         """The batches of an epoch: every sentence once. A pure function of the seed, so an epoch can be resumed."""
         random = np.random.default_rng(seed)

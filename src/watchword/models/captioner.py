@@ -17,7 +17,8 @@ class CaptionerConfig(Settings):
 
     embedding_size: int = 300
     hidden_size: int = 512
-    dropout: float = 0.5
+    dropout: float = 0.5          # on words, projected features and outputs
+    feature_dropout: float = 0.0  # on the features as they come
 
 
 class Captioner(nn.Module, ABC):

@@ -28,10 +28,11 @@ class MeanPool(Captioner):
         self.first_cell = LSTMCell(config.embedding_size + hidden, hidden)
         self.second_cell = LSTMCell(hidden, hidden)
         self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         means = torch.cat([masked_mean(*flat_places(streams[name])) for name in self.widths], -1)
-        video = self.dropout(self.project(means)).relu()  # (B, H)
+        video = self.dropout(self.project(self.feature_dropout(means))).relu()  # (B, H)
         memory = {"video": video}
         for name in self.widths:
             weights = streams[name].mask.to(video.dtype)

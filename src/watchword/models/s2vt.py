@@ -44,10 +44,11 @@ class S2VT(Captioner):
         self.first = nn.LSTM(config.frame_size, hidden, batch_first=True)
         self.second = nn.LSTM(hidden + config.embedding_size, hidden, batch_first=True)
         self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         frames, lengths = self._frames(streams)
-        frames = self.dropout(self.project(frames))  # (B, F, frame_size)
+        frames = self.dropout(self.project(self.feature_dropout(frames)))  # (B, F, frame_size)
         seen, (hidden1, cell1) = self._read(self.first, frames, lengths)
         padding = seen.new_zeros(*seen.shape[:2], self.config.embedding_size)
         _, (hidden2, cell2) = self._read(self.second, torch.cat([self.dropout(seen), padding], -1), lengths)

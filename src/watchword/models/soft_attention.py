@@ -42,13 +42,14 @@ class SoftAttention(Captioner):
         self.cell = LSTMCell(config.embedding_size + streams * hidden, hidden)
         self.deep_output = nn.Linear(hidden + streams * hidden + config.embedding_size, hidden)
         self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         memory: Memory = {}
         means = []
         for name in self.widths:
             values, mask = flat_places(streams[name])
-            values = self.dropout(self.project[name](values)).relu()  # (B, L, H)
+            values = self.dropout(self.project[name](self.feature_dropout(values))).relu()  # (B, L, H)
             memory[f"{name}.values"] = values
             memory[f"{name}.keys"] = self.attend[name].keys(values)
             memory[f"{name}.mask"] = streams[name].mask

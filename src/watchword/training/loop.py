@@ -176,6 +176,10 @@ class Trainer:
         """One pass over all training sentences, from wherever in it the run is."""
         place, accelerator = self.place, self.accelerator
         slots = self.data.plan((self.recipe.seed, place.phase, place.epoch))
+        # A batch holds sentences of like length: were the mean of each batch taken, a word of a short sentence would
+        # weigh more than one of a long sentence, and what is said would come out short. So every batch is divided by
+        # the words of the mean batch.
+        mean_words = self.data.num_words / len(slots)
         own_words = phase.sampling.share(place.epoch) if phase.sampling else 0.0
         learner.train()
         while place.batch < len(slots):
@@ -194,7 +198,7 @@ class Trainer:
                     f"phases.{place.phase}.learning_rate (now {rate:g}); the run keeps what was learned before"
                 )
             optimizer.zero_grad()
-            accelerator.backward(total * accelerator.num_processes / all_weight)  # processes average their gradients
+            accelerator.backward(total * accelerator.num_processes / mean_words)  # processes average their gradients
             accelerator.clip_grad_norm_(self.model.parameters(), phase.clip)
             optimizer.step()
             place.batch, place.step = place.batch + 1, place.step + 1
