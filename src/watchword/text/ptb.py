@@ -33,14 +33,14 @@ def tokenise(captions: Sequence[str], context: Context = "coco") -> list[list[st
 
 def tokenise_line(caption: str) -> list[str]:
     """The tokens of one caption, whatever stands around it."""
-    return [token for token in _caption_tokens(_one_line(caption), "") if token not in PUNCTUATION]
+    return [token for token in _caption_tokens(_one_line(caption), "\n") if token not in PUNCTUATION]
 
 
 def ptb_tokens(captions: Sequence[str], context: Context = "coco") -> list[list[str]]:
     """All tokens of every caption, punctuation too."""
     lines = [_one_line(caption) for caption in captions]
     if context == "line":
-        return [_caption_tokens(line, "") for line in lines]
+        return [_caption_tokens(line, "\n") for line in lines]
     following = [""] * len(lines)  # for every line the text that comes after it, as far as a rule can look
     text = ""
     for number in range(len(lines) - 1, -1, -1):
@@ -51,7 +51,7 @@ def ptb_tokens(captions: Sequence[str], context: Context = "coco") -> list[list[
     return [_caption_tokens(line, after) for line, after in zip(lines, following, strict=True)]
 
 
-_FURTHEST = 16  # letters of the next caption that matter: the longest word that begins sentences, and a space
+_FURTHEST = 256  # characters of the next caption that can matter: a word that begins sentences, or a whole tag
 _SEPARATORS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -62,30 +62,35 @@ def _one_line(caption: str) -> str:
 
 # --- captions of plain words --------------------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[A-Za-z]+(?:'s|[,.;?!]|'s[,.;?!])?|[,;?!]")
+_SELF_CONTAINED = re.compile(r"[^<.]+|[A-Za-z]{2,}\.|\.")  # no tag, and no period but a last one
 
 
 @lru_cache(maxsize=1 << 18)
-def _piece_tokens(piece: str) -> tuple[str, ...] | None:
-    """Tokens of what stands between two spaces, None where they depend on its neighbours."""
-    if _PLAIN.fullmatch(piece) is None or (piece.endswith(".") and _looks_beyond(piece)):
+def _piece_tokens(piece: str) -> tuple[tuple[str, ...], bool] | None:
+    """Tokens of what stands between two spaces, None where they depend on what follows.
+
+    The flag says that such pieces may join with others of their kind, so a caption may have only one.
+    """
+    if _SELF_CONTAINED.fullmatch(piece) is None or _keeps_period(piece):
         return None
-    return tuple(_scan(piece, len(piece)))
+    return tuple(_scan(piece + " ", len(piece))), piece == "." or any(letter.isdigit() for letter in piece)
 
 
-def _looks_beyond(piece: str) -> bool:
+def _keeps_period(piece: str) -> bool:
     word = piece[:-1].lower()
-    return len(word) == 1 or word in _ENDING or word in _TITLES or word in _CAPITALISED or word in _BEFORE_NUMBER
+    return piece.endswith(".") and (word in _ENDING or word in _TITLES or word in _CAPITALISED or word in _BEFORE_NUMBER)
 
 
 def _caption_tokens(caption: str, following: str) -> list[str]:
     tokens: list[str] = []
+    alone = True
     for piece in caption.split(" "):
         if piece:
             known = _piece_tokens(piece)
-            if known is None:
+            if known is None or not following or (known[1] and not alone):
                 return list(_scan(caption + following, len(caption)))
-            tokens += known
+            tokens += known[0]
+            alone = alone and not known[1]
     return tokens
 
 
@@ -127,7 +132,7 @@ _MARKS = _characters(
 )
 # Everything else that is a token of its own; what is in no class is dropped, and still parts words.
 _SYMBOLS = _characters(
-    "21-2f 3a-40 5b-60 7b-7e 80 91-94 96-97 a1-a9 ab-b4 b6-b9 bb-bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603",
+    "21-2f 3a-40 5b-60 7b-7e 80 91-94 96-97 a1-a9 ab-ac ae-b4 b6-b9 bb-bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603",
     "606-60c 614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e3f e4f 1fbd 2013-2023 2026 2030-203b 203e-2042 2044",
     "2070 2074-207e 2080-208e 20a0 20a4 20ac 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 2127 2129",
     "212e 213a-213b 2140-2144 214a-214d 214f 2153-215e 2190-2bff 3001-3002 3012 30fb ff01-ff0f ff1a-ff20 ff3b-ff40",
@@ -154,7 +159,7 @@ _ENDING = _listed(  # keep it, and the sentence may end with them: before a capi
 _CAPITALISED = _listed("az la pa ark del ill ore tex mass miss wash")  # the same, when written with a capital
 _BEFORE_NUMBER = _listed("ca no op pp art fig nos figs prop")  # keep it before a number
 _STARTERS = _listed(  # begin a sentence: the letter before them was its last word, not an initial
-    "A About According After An As At But Earlier He Her Here However If In It Last Many More Mr\\. Now Once One Other "
+    "A About According After An As At But Earlier He Her Here However If In It Last Many More Mr\\. Ms\\. Now Once One Other "
     "Our She Since So Some Such That The Their Then There These They This We What When While Yet You"
 )
 
@@ -172,16 +177,20 @@ _WORD_PART = rf"{_LETTER}(?:[{_LETTERS}{_MARKS}{_DIGITS}]|{_ENTITY})*"
 _WORD = rf"{_WORD_PART}(?:[.!?]{_WORD_PART})*"                                           # river.a is one word
 _APOSTROPHE = "['’\x92]"
 _SUFFIX = rf"{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE])"
-_QUOTE = "['’\x92`‘\x91]"
+_QUOTE = "['’\x92`‘\x91‛]"
 _NOT = rf"[nN]{_QUOTE}[tT]"
-_COMPOUND_PART = rf"(?:[dDoOlL]{_QUOTE}[{_LETTERS}{_DIGITS}\xad]{{2,}}|[{_LETTERS}{_DIGITS}\xad]+)"
+_COMPOUND_PART = rf"(?:[dDoOlL]{_QUOTE}[{_LETTERS}{_DIGITS}]{{2,}}|[{_LETTERS}{_DIGITS}]+)"
 _COMPOUND = rf"{_COMPOUND_PART}(?:[-_\u058a\u2010\u2011]{_COMPOUND_PART})*"              # t-shirt, a_b, 3d
 _ACRONYM = r"[A-Za-z](?:\.[A-Za-z])+\."                                                  # u.s.
 _HYPHENATED = rf"[A-Za-z0-9][A-Za-z0-9.,\xad]*(?:-(?:{_ACRONYM}|[A-Za-z0-9\xad]+))*-"    # u.s.-, 1.5-, non-
 _NUMBER = rf"(?:[{_DIGITS}]+|[.:,\xad\u066b\u066c][{_DIGITS}]+)(?:[.:,\xad\u066b\u066c][{_DIGITS}]+)*"
 _SLASHED_PART = r"[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
 _ENDS = rf"(?:(?i:{_either(_ENDING)}|ph\.d)|(?=[A-Z])(?i:{_either(_CAPITALISED)}))\."
-_START = rf"{_SPACE}+(?=[A-Z])(?i:{_either(_STARTERS)}){_SPACE}"
+_TAG = (
+    r"(?:<[!?][A-Za-z-][^>\r\n]*>|</[A-Za-z][A-Za-z0-9_:.-]* *>|<[A-Za-z][A-Za-z0-9_:.-]*"
+    r"(?: +[A-Za-z][A-Za-z0-9_:.-]*(?: *= *(?:\"[^\"\r\n]*\"|'[^'\r\n]*'))?)* */?>)"
+)
+_START = rf"{_SPACE}+(?:(?=[A-Z])(?i:{_either(_STARTERS)})|{_TAG}){_SPACE}"
 _URL = r"[^ \t\n\f\r\"<>|(){}"                                                           # open: more may be excluded
 _PATH = rf"(?:/{_URL}]+{_URL}.!?,-])?"
 
@@ -202,38 +211,38 @@ def _rule(pattern: str, give: Callable[[str], str] | None = None, back: int = 0)
     return re.compile(pattern), give, back
 
 
-_MAIL = _rule(rf"(<?(?:mailto:)?[A-Za-z0-9]{_URL}]*@{_URL}.]+(?:\.{_URL}.]+)*>?)")
+_MAIL = _rule(rf"(<?(?:mailto:)?[A-Za-z0-9]{_URL}]*@{_URL}.]+(?:\.{_URL}.]+)*>?)", str)
 _WORD_RULES = [  # for what begins with a letter or a digit
     _rule(r"([cC][aA][nN])[nN][oO][tT]"),
     _rule(r"([gG][oO][nN]|[wW][aA][nN])[nN][aA]"),
     _rule(r"([gG][oO][tT])[tT][aA]"),
     _rule(r"([lL][eE][mM]|[gG][iI][mM])[mM][eE]"),
     _rule(rf"({_WORD}){_SUFFIX}"),
-    _rule(rf"([A-Za-z]*[A-MO-Za-mo-z]){_NOT}"),
+    _rule(rf"([A-Za-z\xad]*[A-MO-Za-mo-z]\xad*){_NOT}"),
     _rule(rf"({_WORD})"),
     _rule(rf"({_NOT})"),
     _rule(rf"([lLdDjJ]{_APOSTROPHE}|(?i:ol|somethin){_APOSTROPHE})"),
     _rule(
-        rf"([A-HJ-XZdlno]{_QUOTE}{_LETTER}{{2,}}|{_LETTER}+[aeiouyAEIOUY]{_QUOTE}[aeiouA-Z]{_LETTER}*|"
-        rf"(?i:c{_APOSTROPHE}est|c{_APOSTROPHE}mon|s{_APOSTROPHE}mores|e{_APOSTROPHE}er|li{_APOSTROPHE}l|"
-        rf"cap{_APOSTROPHE}n|nor{_APOSTROPHE}easter|o{_APOSTROPHE}o))"
+        rf"([A-HJ-XZdlno]{_QUOTE}[{_LETTERS}]{{2,}}|[{_LETTERS}]+[aeiouyAEIOUY]{_QUOTE}[aeiouA-Z][{_LETTERS}]*|"
+        rf"(?i:c{_APOSTROPHE}est|cap{_APOSTROPHE}n|c'mon|s'mores|e'er|li'l|nor'easter|o{_QUOTE}o))"
     ),
     _rule(rf"([yY]{_APOSTROPHE}){_LETTER}"),
-    _rule(rf"([hH][tT][tT][pP][sS]?://{_URL}]+\.{_URL}]*{_URL}.!?,-])"),
-    _rule(rf"([wW][wW][wW]\.(?:{_URL}.!?,]+\.)+[a-zA-Z]{{2,4}}{_PATH})"),
+    _rule(rf"([hH][tT][tT][pP][sS]?://{_URL}]+{_URL}.!?,-])", str),
+    _rule(rf"([wW][wW][wW]\.(?:{_URL}.!?,]+\.)+[a-zA-Z]{{2,4}}{_PATH})", str),
     _MAIL,
-    _rule(rf"([+-]?{_NUMBER})"),
-    _rule(r"((?:[0-9]{1,4}[- \xa0])?[0-9]{1,4}(?:\\?/|\u2044)[0-9]{1,4})", _spaces_kept),
-    _rule(rf"({_ACRONYM}){_START}", back=1),
+    _rule(rf"({_NUMBER})"),
+    _rule(rf"([{_DIGITS}]{{1,2}}[-/][{_DIGITS}]{{1,2}}[-/][{_DIGITS}]{{2,4}})"),
+    _rule(rf"((?:[{_DIGITS}]{{1,4}}[- \xa0])?[{_DIGITS}]{{1,4}}(?:\\?/|\u2044)[{_DIGITS}]{{1,4}})", _spaces_kept),
+    _rule(rf"({_ACRONYM})(?:{_START}|\Z)", back=1),
     _rule(rf"([A-Za-z])\.{_START}"),
     _rule(rf"({_ACRONYM}|[A-Za-z]\.)"),
-    _rule(rf"({_ENDS}){_SPACE}+[{_UPPER}]", back=1),
+    _rule(rf"({_ENDS})(?:{_SPACE}(?:{_SPACE}|[{_UPPER}]|{_TAG})|\Z)", back=1),
     _rule(r"([cC][oO]\.) (?i:ltd|lim)"),
     _rule(rf"({_ENDS})[\s\S][\s\S]"),
     _rule(rf"({_ENDS}|(?i:{_either(_TITLES)})\.)"),
     _rule(rf"((?i:{_either(_BEFORE_NUMBER)})\.){_SPACE}?[{_DIGITS}]"),
     _rule(rf"({_COMPOUND})"),
-    _rule(rf"({_HYPHENATED}{_ACRONYM}){_START}", back=1),
+    _rule(rf"({_HYPHENATED}{_ACRONYM})(?:{_START}|\Z)", back=1),
     _rule(rf"({_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+))"),
     _rule(rf"({_SLASHED_PART}(?:\\?/{_SLASHED_PART}){{1,2}})"),
     _rule(rf"((?:{_WORD}|{_COMPOUND}|{_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+))\.)[,;:]"),
@@ -244,7 +253,7 @@ _WORD_RULES = [  # for what begins with a letter or a digit
     _rule(
         rf"([{_LETTERS}{_DIGITS}]+(?:\.[{_LETTERS}{_DIGITS}]+)*\.(?i:bat|bmp|c|class|cgi|cpp|dll|docx?|exe|gif|gz|h|"
         r"html?|jar|java|jpe?g|mov|mp3|pdf|php|pl|png|ppt|ps|py|sql|tar|txt|wav|x|xml|zip))"
-        rf"(?=[^{_LETTERS}{_DIGITS}]|$)"
+        rf"(?:{_SPACE}|[.?!,])"
     ),
 ]
 _PHONE = _rule(
@@ -253,15 +262,13 @@ _PHONE = _rule(
     _spaces_kept,
 )
 _SITE = _rule(
-    rf"((?:{_URL}.!?,`'_$\-0-9A-Z:;/@\[\]\\=^]+\.)+(?:[cC][oO][mM]|[nN][eE][tT]|[oO][rR][gG]|[eE][dD][uU]){_PATH})"
+    rf"((?:{_URL}.!?,`'_$\-0-9A-Z:;/@\[\]\\=^]+\.)+(?:[cC][oO][mM]|[nN][eE][tT]|[oO][rR][gG]|[eE][dD][uU]){_PATH})",
+    str,
 )
-_WORD_RULES += [_PHONE, _SITE]
+_FACE = _rule(r"(\([-^x=~<>'][_.]?[-^x=~<>']\)|[-^x=~<>']_[-^x=~<>'])", _spaces_kept)
+_WORD_RULES += [_PHONE, _SITE, _FACE]
 _MARK_RULES = [  # for what begins otherwise
-    _rule(
-        r"(<[!?][A-Za-z-][^>\r\n]*>|</?[A-Za-z_][A-Za-z0-9_:.-]*"
-        r"(?: +[A-Za-z][A-Za-z0-9_:.-]*(?: *= *(?:\"[^\"\r\n]*\"|'[^'\r\n]*'))?)* */?>)",
-        _spaces_kept,
-    ),
+    _rule(rf"({_TAG})", lambda token: token.replace(" ", "\xa0")),
     _rule(r"(&[nN][bB][sS][pP];)", lambda token: ""),
     _rule(r"(&[aA][mM][pP];)", lambda token: "&"),
     _rule(r"(&[lL][tT];)", lambda token: "<"),
@@ -270,9 +277,9 @@ _MARK_RULES = [  # for what begins otherwise
     _rule(r"(\"|&quot;)[A-Za-z0-9$]", lambda token: "``"),
     _rule(r"(\"|&quot;)", lambda token: "''"),
     _rule(r"(&apos;)", lambda token: "'"),
-    _rule(r"(&[A-Za-z#][A-Za-z0-9]*;)"),
+    _rule(r"(&#[0-9]+;|&(?i:quot|apos);)"),
     _rule(rf"({_WORD})"),
-    _rule(rf"({_SUFFIX})(?:[^A-Za-z]|$)"),
+    _rule(rf"({_SUFFIX})[^A-Za-z]"),
     _rule(r"('[tT])(?:[iI][sS]|[wW][aA][sS])"),
     _rule(
         rf"({_APOSTROPHE}[nN]{_APOSTROPHE}?|{_APOSTROPHE}[2-9]0[sS]|"
@@ -280,30 +287,33 @@ _MARK_RULES = [  # for what begins otherwise
     ),
     _rule(rf"({_APOSTROPHE}[{_DIGITS}][{_DIGITS}]){_SPACE}"),
     _rule(r"(')[A-Za-z][^ \t\xa0\r\n]", lambda token: "`"),
+    _rule(rf"({_SUFFIX})"),
     _rule(rf"([+-]{_NUMBER}|{_NUMBER})"),
     _PHONE,
     _SITE,
     _MAIL,
     _rule(r"(@[A-Za-z_][A-Za-z_0-9]*|@+)"),
-    _rule(rf"(#[{_LETTERS}{_MARKS}]+|#+)"),
-    _rule(r"([<>]?[:;=][-o*']?[()DPpdO\\{@|\[\]])(?:[^A-Za-z0-9]|$)", _spaces_kept),
-    _rule(r"(\(?[-^x=~<>']_[-^x=~<>']\)?)", _spaces_kept),
+    _rule(rf"(#[{_LETTERS}{_MARKS}]+|#+)", str),
+    _rule(r"([<>]?[:;=][-o*']?[()DPpdO\\{@|\[\]])[^A-Za-z0-9]", _spaces_kept),
+    _FACE,
+    _rule(r"([\u207a\u207b\u208a\u208b]?(?:[\u2070\xb9\xb2\xb3\u2074-\u2079]+|[\u2080-\u2089]+))"),
     _rule(r"(-[lLrR][rRcCsS][bB]-)"),
     _rule(r"(-{2,})", _dashes),
     _rule(r"(\.{3,5}|(?:\.[ \xa0]){2,4}\.)", lambda token: "..."),
+    _rule(r"([`\x91-\x94\u2018-\u201f‹›«»]{2})", lambda token: "".join(_GIVEN.get(each, each) for each in token)),
     _rule(r"([!?]+|\*+|(?:\\\*)+|_+|<<|>>|''|``)"),
 ]
 _GIVEN = {
     "(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-",
     "\x91": "`", "‘": "`", "‛": "`", "‹": "`", "\x92": "'", "’": "'", "›": "'",
     "\x93": "``", "“": "``", "«": "``", "\x94": "''", "”": "''", "»": "''",
-    "\x96": "--", "\x97": "--", "–": "--", "—": "--", "―": "--", "\xad": "-",
+    "\x96": "--", "\x97": "--", "–": "--", "—": "--", "―": "--", 
     "…": "...", "£": "#", "\x80": "$", "¤": "$", "₠": "$", "€": "$", "¢": "cents",
     "¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3",
 }  # fmt: skip
-_BEGINS_WORD = re.compile(rf"[{_LETTERS}{_DIGITS}]")
-_BEGINS_MARK = re.compile(rf"[{_SYMBOLS}{_MARKS}\u066b\u066c]")
-_IS_SYMBOL = re.compile(rf"[{_SYMBOLS}\xad]")
+_BEGINS_WORD = re.compile(rf"[{_LETTERS}{_MARKS}{_DIGITS}]")
+_BEGINS_MARK = re.compile(rf"[{_SYMBOLS}\u066b\u066c]")
+_IS_SYMBOL = re.compile(rf"[{_SYMBOLS}]")
 
 
 def _scan(text: str, end: int) -> Iterator[str]:
@@ -337,11 +347,11 @@ def _scan(text: str, end: int) -> Iterator[str]:
 
 def _spelled(token: str) -> str:
     """As the original writes it: soft hyphens fall away, an apostrophe before a contraction becomes straight."""
-    token = token.replace("\xad", "")
+    token = token.replace("\xad", "") or "-"
     if _CONTRACTION.fullmatch(token):
         token = token.translate(_STRAIGHT)
     return token
 
 
 _CONTRACTION = re.compile(rf"{_SUFFIX}|{_NOT}")
-_STRAIGHT = {ord("’"): "'", 0x92: "'", ord("‘"): "`", 0x91: "`"}
+_STRAIGHT = {ord("’"): "'", 0x92: "'", ord("‘"): "`", 0x91: "`", ord("‛"): "`"}
