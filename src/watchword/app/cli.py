@@ -14,6 +14,7 @@ from watchword.app.models import models
 from watchword.app.shapes import shapes
 from watchword.app.train import train
 from watchword.app.weights import weights
+from watchword.app.score import score
 from watchword.errors import WatchwordError
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app.command()(models)
 app.command()(shapes)
 app.add_typer(features, name="features")
 app.add_typer(weights, name="weights")
+app.command("score")(score)
 
 
 def main() -> None:

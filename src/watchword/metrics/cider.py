@@ -32,7 +32,7 @@ class DocumentFrequencies:
     source: str                   # for the signature: where they come from
 
     def weights(self, numbers: Sequence[Integers]) -> list[Floats]:
-        """Inverse document frequencies of n-grams by their number here; one that is unknown (-1) counts as known once."""
+        """Inverse document frequencies of n-grams by their number here; an unknown one (-1) counts as known once."""
         everything = np.log(float(self.num_videos))
         weights: list[Floats] = []
         for number, counts in zip(numbers, self.counts, strict=True):

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Context = Literal["coco", "line"]
 
@@ -52,11 +52,14 @@ def ptb_tokens(captions: Sequence[str], context: Context = "coco") -> list[list[
 
 
 _FURTHEST = 256  # characters of the next caption that can matter: a word that begins sentences, or a whole tag
-_SEPARATORS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SEPARATORS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 
 
 def _one_line(caption: str) -> str:
-    """A separator of lines inside a caption is a space: the original would shift all captions after it by one."""
+    """A separator of lines inside a caption is a space: the original would shift all captions after it by one.
+
+    So is half a surrogate pair, which is no character and could not be written to a file.
+    """
     return _SEPARATORS.sub(" ", caption)
 
 
@@ -77,8 +80,10 @@ def _piece_tokens(piece: str) -> tuple[tuple[str, ...], bool] | None:
 
 
 def _keeps_period(piece: str) -> bool:
-    word = piece[:-1].lower()
-    return piece.endswith(".") and (word in _ENDING or word in _TITLES or word in _CAPITALISED or word in _BEFORE_NUMBER)
+    word = piece.removesuffix(".").lower()
+    return word != piece.lower() and any(
+        word in words for words in (_TITLES, _ENDING, _CAPITALISED, _BEFORE_NUMBER)
+    )
 
 
 def _caption_tokens(caption: str, following: str) -> list[str]:
@@ -132,11 +137,11 @@ _MARKS = _characters(
 )
 # Everything else that is a token of its own; what is in no class is dropped, and still parts words.
 _SYMBOLS = _characters(
-    "21-2f 3a-40 5b-60 7b-7e 80 91-94 96-97 a1-a9 ab-ac ae-b4 b6-b9 bb-bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603",
-    "606-60c 614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e3f e4f 1fbd 2013-2023 2026 2030-203b 203e-2042 2044",
-    "2070 2074-207e 2080-208e 20a0 20a4 20ac 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 2127 2129",
-    "212e 213a-213b 2140-2144 214a-214d 214f 2153-215e 2190-2bff 3001-3002 3012 30fb ff01-ff0f ff1a-ff20 ff3b-ff40",
-    "ff5b-ff65 ffe0-ffe1 ffe5-ffe6",
+    "21-2f 3a-40 5b-60 7b-7e 80 91-94 96-97 a1-a9 ab-ac ae-b4 b6-b9 bb-bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4",
+    "600-603 606-60c 614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e3f e4f 1fbd 2013-2023 2026 2030-203b",
+    "203e-2042 2044 2070 2074-207e 2080-208e 20a0 20a4 20ac 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123",
+    "2125 2127 2129 212e 213a-213b 2140-2144 214a-214d 214f 2153-215e 2190-2bff 3001-3002 3012 30fb ff01-ff0f",
+    "ff1a-ff20 ff3b-ff40 ff5b-ff65 ffe0-ffe1 ffe5-ffe6",
 )
 
 # --- words with a rule of their own -------------------------------------------------------------------------------
@@ -159,8 +164,8 @@ _ENDING = _listed(  # keep it, and the sentence may end with them: before a capi
 _CAPITALISED = _listed("az la pa ark del ill ore tex mass miss wash")  # the same, when written with a capital
 _BEFORE_NUMBER = _listed("ca no op pp art fig nos figs prop")  # keep it before a number
 _STARTERS = _listed(  # begin a sentence: the letter before them was its last word, not an initial
-    "A About According After An As At But Earlier He Her Here However If In It Last Many More Mr\\. Ms\\. Now Once One Other "
-    "Our She Since So Some Such That The Their Then There These They This We What When While Yet You"
+    "A About According After An As At But Earlier He Her Here However If In It Last Many More Mr\\. Ms\\. Now Once "
+    "One Other Our She Since So Some Such That The Their Then There These They This We What When While Yet You"
 )
 
 
@@ -182,7 +187,7 @@ _NOT = rf"[nN]{_QUOTE}[tT]"
 _COMPOUND_PART = rf"(?:[dDoOlL]{_QUOTE}[{_LETTERS}{_DIGITS}]{{2,}}|[{_LETTERS}{_DIGITS}]+)"
 _COMPOUND = rf"{_COMPOUND_PART}(?:[-_\u058a\u2010\u2011]{_COMPOUND_PART})*"              # t-shirt, a_b, 3d
 _ACRONYM = r"[A-Za-z](?:\.[A-Za-z])+\."                                                  # u.s.
-_HYPHENATED = rf"[A-Za-z0-9][A-Za-z0-9.,\xad]*(?:-(?:{_ACRONYM}|[A-Za-z0-9\xad]+))*-"    # u.s.-, 1.5-, non-
+_HYPHENATED = rf"[A-Za-z0-9][A-Za-z0-9.,\xad]*+(?:-(?:{_ACRONYM}|[A-Za-z0-9\xad]+))*-"    # u.s.-, 1.5-, non-
 _NUMBER = rf"(?:[{_DIGITS}]+|[.:,\xad\u066b\u066c][{_DIGITS}]+)(?:[.:,\xad\u066b\u066c][{_DIGITS}]+)*"
 _SLASHED_PART = r"[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
 _ENDS = rf"(?:(?i:{_either(_ENDING)}|ph\.d)|(?=[A-Z])(?i:{_either(_CAPITALISED)}))\."
@@ -203,15 +208,19 @@ def _dashes(token: str) -> str:
     return "--" if len(token) < 5 else token
 
 
-_Rule = tuple[re.Pattern[str], Callable[[str], str] | None, int]
+class _Rule(NamedTuple):
+    match: Callable[[str, int], re.Match[str] | None]
+    give: Callable[[str], str] | None  # how the token is written
+    back: int                          # characters of the token that are read again
+    needs: str                         # text without it is not worth a try
 
 
-def _rule(pattern: str, give: Callable[[str], str] | None = None, back: int = 0) -> _Rule:
-    """The token is group 1, what follows it is only looked at; `back` characters of the token are read again."""
-    return re.compile(pattern), give, back
+def _rule(pattern: str, give: Callable[[str], str] | None = None, *, back: int = 0, needs: str = "") -> _Rule:
+    """The token is group 1, what follows it in the pattern is only looked at."""
+    return _Rule(re.compile(pattern).match, give, back, needs)
 
 
-_MAIL = _rule(rf"(<?(?:mailto:)?[A-Za-z0-9]{_URL}]*@{_URL}.]+(?:\.{_URL}.]+)*>?)", str)
+_MAIL = _rule(rf"(<?(?:mailto:)?[A-Za-z0-9]{_URL}]*@{_URL}.]+(?:\.{_URL}.]+)*>?)", str, needs="@")
 _WORD_RULES = [  # for what begins with a letter or a digit
     _rule(r"([cC][aA][nN])[nN][oO][tT]"),
     _rule(r"([gG][oO][nN]|[wW][aA][nN])[nN][aA]"),
@@ -227,8 +236,8 @@ _WORD_RULES = [  # for what begins with a letter or a digit
         rf"(?i:c{_APOSTROPHE}est|cap{_APOSTROPHE}n|c'mon|s'mores|e'er|li'l|nor'easter|o{_QUOTE}o))"
     ),
     _rule(rf"([yY]{_APOSTROPHE}){_LETTER}"),
-    _rule(rf"([hH][tT][tT][pP][sS]?://{_URL}]+{_URL}.!?,-])", str),
-    _rule(rf"([wW][wW][wW]\.(?:{_URL}.!?,]+\.)+[a-zA-Z]{{2,4}}{_PATH})", str),
+    _rule(rf"([hH][tT][tT][pP][sS]?://{_URL}]+{_URL}.!?,-])", str, needs="://"),
+    _rule(rf"([wW][wW][wW]\.(?:{_URL}.!?,]+\.)+[a-zA-Z]{{2,4}}{_PATH})", str, needs="."),
     _MAIL,
     _rule(rf"({_NUMBER})"),
     _rule(rf"([{_DIGITS}]{{1,2}}[-/][{_DIGITS}]{{1,2}}[-/][{_DIGITS}]{{2,4}})"),
@@ -242,10 +251,11 @@ _WORD_RULES = [  # for what begins with a letter or a digit
     _rule(rf"({_ENDS}|(?i:{_either(_TITLES)})\.)"),
     _rule(rf"((?i:{_either(_BEFORE_NUMBER)})\.){_SPACE}?[{_DIGITS}]"),
     _rule(rf"({_COMPOUND})"),
-    _rule(rf"({_HYPHENATED}{_ACRONYM})(?:{_START}|\Z)", back=1),
-    _rule(rf"({_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+))"),
+    _rule(rf"({_HYPHENATED}{_ACRONYM})(?:{_START}|\Z)", back=1, needs="-"),
+    _rule(rf"({_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+))", needs="-"),
     _rule(rf"({_SLASHED_PART}(?:\\?/{_SLASHED_PART}){{1,2}})"),
-    _rule(rf"((?:{_WORD}|{_COMPOUND}|{_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+))\.)[,;:]"),
+    _rule(rf"((?:{_WORD}|{_COMPOUND})\.)[,;:]", needs="."),
+    _rule(rf"({_HYPHENATED}(?:{_ACRONYM}|[A-Za-z0-9\xad]+)\.)[,;:]", needs="-"),
     _rule(r"([A-Z]+(?:[&+][A-Z]+)+)"),
     _rule(r"([A-Z]+\$)"),
     _rule(r"([cCfF]#|[cC]\+\+)"),
@@ -264,11 +274,12 @@ _PHONE = _rule(
 _SITE = _rule(
     rf"((?:{_URL}.!?,`'_$\-0-9A-Z:;/@\[\]\\=^]+\.)+(?:[cC][oO][mM]|[nN][eE][tT]|[oO][rR][gG]|[eE][dD][uU]){_PATH})",
     str,
+    needs=".",
 )
 _FACE = _rule(r"(\([-^x=~<>'][_.]?[-^x=~<>']\)|[-^x=~<>']_[-^x=~<>'])", _spaces_kept)
 _WORD_RULES += [_PHONE, _SITE, _FACE]
 _MARK_RULES = [  # for what begins otherwise
-    _rule(rf"({_TAG})", lambda token: token.replace(" ", "\xa0")),
+    _rule(rf"({_TAG})", lambda token: token.replace(" ", "\xa0"), needs=">"),
     _rule(r"(&[nN][bB][sS][pP];)", lambda token: ""),
     _rule(r"(&[aA][mM][pP];)", lambda token: "&"),
     _rule(r"(&[lL][tT];)", lambda token: "<"),
@@ -303,7 +314,7 @@ _MARK_RULES = [  # for what begins otherwise
     _rule(r"([`\x91-\x94\u2018-\u201f‹›«»]{2})", lambda token: "".join(_GIVEN.get(each, each) for each in token)),
     _rule(r"([!?]+|\*+|(?:\\\*)+|_+|<<|>>|''|``)"),
 ]
-_GIVEN = {
+_GIVEN: dict[str, str] = {
     "(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-",
     "\x91": "`", "‘": "`", "‛": "`", "‹": "`", "\x92": "'", "’": "'", "›": "'",
     "\x93": "``", "“": "``", "«": "``", "\x94": "''", "”": "''", "»": "''",
@@ -318,29 +329,31 @@ _IS_SYMBOL = re.compile(rf"[{_SYMBOLS}]")
 
 def _scan(text: str, end: int) -> Iterator[str]:
     """The tokens that begin before `end`; what stands behind it is only looked at."""
+    word_rules, mark_rules = (
+        [rule for rule in rules if rule.needs in text] for rules in (_WORD_RULES, _MARK_RULES)
+    )
     place = 0
     while place < end:
         if _BEGINS_WORD.match(text, place):
-            rules = _WORD_RULES
+            rules = word_rules
         elif _BEGINS_MARK.match(text, place):
-            rules = _MARK_RULES
+            rules = mark_rules
         else:
             place += 1  # a space, or a character that the original drops
             continue
-        longest, best, chosen = 0, None, None
+        furthest, best, chosen = place, None, None
         for rule in rules:
-            match = rule[0].match(text, place)
-            if match is not None and match.end() - place > longest:
-                longest, best, chosen = match.end() - place, match, rule
+            match = rule.match(text, place)
+            if match is not None and match.end() > furthest:
+                furthest, best, chosen = match.end(), match, rule
         single = text[place]
-        if best is None or chosen is None or (longest == 1 and single in _GIVEN):
+        if best is None or chosen is None or (furthest == place + 1 and single in _GIVEN):
             place += 1
             if _IS_SYMBOL.match(single):
                 yield _GIVEN.get(single, single)
             continue
-        token, give, back = best.group(1), chosen[1], chosen[2]
-        place = best.end(1) - back
-        token = give(token) if give else _spelled(token)
+        token = chosen.give(best.group(1)) if chosen.give else _spelled(best.group(1))
+        place = best.end(1) - chosen.back
         if token:
             yield token.lower()
 
