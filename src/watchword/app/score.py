@@ -80,10 +80,10 @@ def score(
     for name, value in scores.corpus.items():
         cells = [name, f"{value:.4f}"]
         if intervals:
-            cells.append(f"{intervals[name].low:.4f} .. {intervals[name].high:.4f}")
+            cells.append(f"{intervals[name].low:.4f} {intervals[name].high:.4f}")
         if comparison:
             paired = comparison[name]
-            cells += [f"{paired.difference:+.4f}", f"{paired.low:+.4f} .. {paired.high:+.4f}", f"{paired.p_value:.3f}"]
+            cells += [f"{paired.difference:+.4f}", f"{paired.low:+.4f} {paired.high:+.4f}", f"{paired.p_value:.3f}"]
         table.add_row(*cells)
     console = Console(highlight=False)
     console.print(table)
@@ -96,7 +96,8 @@ def score(
     )
     if comparison:
         console.print("difference to --against: paired bootstrap; p: approximate randomisation", soft_wrap=True)
-    console.print("; ".join(f"{name}: {value}" for name, value in scores.signature.items()), soft_wrap=True, markup=False)
+    signature = "; ".join(f"{name}: {value}" for name, value in scores.signature.items())
+    console.print(signature, soft_wrap=True, markup=False)
 
 
 def _write(path: Path, scores: "Scores") -> None:

@@ -89,7 +89,7 @@ class CiderReferences:
             cell = postings.row[place] + (starts - first)[sentence]
             reference_weight = self.weights[order][place]
             product = np.minimum(weight[shared], reference_weight) * reference_weight
-            value = np.bincount(cell, product, minlength=len(cell_row)).astype(float)  # ints when nothing is shared
+            value = np.bincount(cell, product, minlength=len(cell_row)).astype(np.float64)  # of nothing it counts ints
             scale = norm[cell_sentence] * self.norms[order][cell_row]
             total += np.divide(value, scale, out=value, where=scale != 0)
         similarity = np.bincount(cell_sentence, total * gauss, minlength=len(num_rows))
