@@ -1,6 +1,7 @@
 """Recipes: TOML and `key=value` words become frozen, validated settings."""
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from math import exp
@@ -153,7 +154,7 @@ def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
     if isinstance(data, dict):
         for key in ("captions", "store"):
             if isinstance(data.get(key), str):
-                data[key] = str(path.parent / data[key])
+                data[key] = os.path.normpath(path.parent / data[key])
     for word in words:
         _override(values, word)
     return Recipe.read(values, str(path))

@@ -11,15 +11,27 @@ from watchword.app.demo import demo
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.models import models
+from watchword.app.score import score
 from watchword.app.shapes import shapes
 from watchword.app.train import train
 from watchword.app.weights import weights
-from watchword.app.score import score
 from watchword.errors import WatchwordError
+
+EXAMPLES = """Try it:
+
+[bold]watchword demo[/]   the whole way in a minute, on films drawn for it
+
+[bold]watchword shapes data/shapes[/]   then   [bold]watchword train recipes/shapes.toml[/]
+
+[bold]watchword score references.jsonl predictions.json[/]   BLEU, METEOR, ROUGE-L, CIDEr without Java
+"""
 
 app = typer.Typer(
     help="Watchword watches a video and finds the words for it.",
+    epilog=EXAMPLES,
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -24,7 +24,6 @@ def evaluate(
     from watchword.app.progress import bar, console
     from watchword.app.tables import score_table
     from watchword.files import write_whole
-    from watchword.metrics import usable_metrics
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
     from watchword.training.run import Run
@@ -37,7 +36,7 @@ def evaluate(
         def report(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        result = evaluate_runs(loaded, split, search, usable_metrics(), report)
+        result = evaluate_runs(loaded, split, search, report=report)
     folder = output or runs[0]
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / f"predictions-{split}.json", result.predictions_json())

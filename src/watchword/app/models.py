@@ -14,21 +14,22 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print the list 
     import inspect
 
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from watchword.models import MODELS
 
-    rows = []
+    found = []
     for name, model in MODELS.items():
-        module = inspect.getmodule(model)
-        paper = (module.__doc__ or "").strip().split("\n\n")
+        about, paper, *_ = (inspect.getmodule(model).__doc__ or "").strip().split("\n\n")
         settings = {key: field.default for key, field in model.Config.model_fields.items()}
-        rows.append({"name": name, "about": paper[0], "paper": " ".join(paper[1].split()), "settings": settings})
+        found.append((name, about, " ".join(paper.split()), settings))
     if as_json:
-        print(json.dumps(rows))
+        keys = ("name", "about", "paper", "settings")
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in found]))
         return
-    table = Table("model", "about", "settings", title="[model] name = ...", title_justify="left", show_lines=True)
-    for row in rows:
-        settings = "\n".join(f"{key} = {value}" for key, value in row["settings"].items())
-        table.add_row(row["name"], f"{row['about']}\n[dim]{row['paper']}[/]", settings)
+    table = Table("model", "about", "settings", show_lines=True)
+    for name, about, paper, settings in found:
+        shown = "\n".join(f"{key} = {value}" for key, value in settings.items())
+        table.add_row(name, f"{about}\n[dim]{escape(paper)}[/]", shown)
     Console().print(table)

@@ -16,10 +16,3 @@ __all__ = [
     "tokenise",
     "tokenise_line",
 ]
-
-
-def usable_metrics() -> tuple[str, ...]:
-    """All metrics, or all but METEOR where its tables are not there."""
-    from watchword.metrics import meteor
-
-    return tuple(name for name in METRICS if name != "METEOR" or meteor.available())

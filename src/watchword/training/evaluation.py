@@ -56,7 +56,7 @@ def references_of(clips: Sequence[Clip]) -> dict[str, Sequence[str]]:
     return {clip.video: clip.captions for clip in clips}
 
 
-def score_captions(captions: Sequence[Caption], index: ReferenceIndex, metrics: Sequence[str]) -> Scores:
+def score_captions(captions: Sequence[Caption], index: ReferenceIndex, metrics: Sequence[str] | None) -> Scores:
     hypotheses: Mapping[str, str] = {caption.video: caption.text for caption in captions}
     return index.score(hypotheses, metrics)
 
@@ -98,10 +98,13 @@ def evaluate(
     runs: Sequence[Run],
     split: str,
     search: Search,
-    metrics: Sequence[str],
+    metrics: Sequence[str] | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
-    """One run, or an ensemble of runs that share a vocabulary, on a split of the first run's data."""
+    """One run, or an ensemble of runs that share a vocabulary, on a split of the first run's data.
+
+    `metrics` None: all that can be computed here.
+    """
     first = runs[0]
     vocabulary = first.vocabulary
     for run in runs[1:]:

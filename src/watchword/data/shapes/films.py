@@ -56,8 +56,8 @@ class ShapesConfig:
             raise WatchwordError(f"shapes cannot tell an event in {self.frames} frames: use 8 or more")
         if not 5 <= int(self.frames * self.longest_event) <= self.frames:
             raise WatchwordError(
-                f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the film ends; "
-                "draw more frames or change longest_event"
+                f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the film "
+                "ends; draw more frames or change longest_event"
             )
         if not 0 <= self.distractors <= self.regions - 2:
             raise WatchwordError(
