@@ -145,7 +145,7 @@ def test_a_word_weighs_the_same_in_a_short_and_in_a_long_sentence(tmp_path: Path
         "selection": {"every": 150},
     }  # fmt: skip
     run = loop.train(Recipe.read(values, "test"), tmp_path / "run")
-    batch = next(loop.Trainer(run.recipe, run).data.videos(1))
+    batch = next(loop.Trainer(run.recipe, run).data.features.batches(["train"], 1))
     go = torch.tensor([[run.vocabulary.encode(["go", "on"])]])
     with torch.no_grad():
         model = run.model()

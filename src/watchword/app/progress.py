@@ -13,8 +13,15 @@ if TYPE_CHECKING:
 console = Console(stderr=True, highlight=False)
 
 
+class Bar(Progress):
+    """Says nothing where nobody watches: a log, or an error that is to be one line, gets no empty line of its own."""
+
+    def stop(self) -> None:
+        self.live.stop()
+
+
 def bar(transient: bool = False) -> Progress:
-    return Progress(
+    return Bar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
         TimeRemainingColumn(), console=console, transient=transient,
     )  # fmt: skip

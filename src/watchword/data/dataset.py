@@ -90,11 +90,9 @@ class CaptionData:
         chosen = [[self.sentences[group.video][row] for row in group.sentences] for group in slot.groups]
         return Batch(videos, self.features.read(videos), pad_sentences(chosen))
 
-    def videos(self, size: int) -> Iterator[Batch]:
-        """All videos without sentences, in order: what decoding reads."""
-        for start in range(0, len(self.clips), size):
-            names = tuple(clip.video for clip in self.clips[start : start + size])
-            yield Batch(names, self.features.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
+    @property
+    def videos(self) -> list[str]:
+        return [clip.video for clip in self.clips]
 
 
 class Features:
@@ -122,6 +120,12 @@ class Features:
             stream: pad_streams([self._chosen(self.store.read(video, stream)) for video in videos])
             for stream in self.streams
         }
+
+    def batches(self, videos: Sequence[str], size: int) -> Iterator[Batch]:
+        """Videos without sentences, in order: what decoding reads."""
+        for start in range(0, len(videos), size):
+            names = tuple(videos[start : start + size])
+            yield Batch(names, self.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
 
     def _chosen(self, arrays: StreamArrays) -> StreamArrays:
         """Evenly chosen moments of a stream that has more than were asked for."""

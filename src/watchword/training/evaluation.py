@@ -4,17 +4,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import torch
 
 from watchword.data.annotations import read_annotations, split_checksum
-from watchword.data.dataset import CaptionData
-from watchword.decoding import Ensemble, Found, Speaker, beam, greedy
+from watchword.data.dataset import CaptionData, Features
+from watchword.decoding import Ensemble, Found, Speaker, beam, follow, greedy
 from watchword.errors import WatchwordError
 from watchword.losses import CrossEntropy, CrossEntropySettings, Talker
 from watchword.metrics import ReferenceIndex, Scores
-from watchword.records import Caption, Clip
+from watchword.records import Caption, Clip, FloatArray
 from watchword.store import Store
 from watchword.tensors import Batch
+from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
 
 VIDEOS_AT_ONCE = 32
@@ -37,19 +39,38 @@ class Search:
 @torch.no_grad()
 def caption_videos(
     speaker: Speaker,
-    data: CaptionData,
+    features: Features,
+    videos: Sequence[str],
+    vocabulary: Vocabulary,
     search: Search,
+    *,
     device: torch.device | str = "cpu",
+    keep_attention: bool = False,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[Caption]:
-    """The best sentence for every video of the data, in order; `report` hears how many are done."""
+    """The best sentence for every video, in order; `report` hears how many are done."""
     captions: list[Caption] = []
-    for batch in data.videos(VIDEOS_AT_ONCE):
-        found = search(speaker, batch.to(device))
-        for video, sentence, score in zip(batch.videos, found.sentences[:, 0], found.scores[:, 0], strict=True):
-            captions.append(Caption(video, tuple(data.vocabulary.decode(sentence.tolist())), float(score)))
+    for batch in features.batches(videos, VIDEOS_AT_ONCE):
+        batch = batch.to(device)
+        found = search(speaker, batch)
+        attention = {}
+        if keep_attention:
+            attention = follow(speaker, batch.streams, found.sentences, keep_attention=True).attention
+        for row, video in enumerate(batch.videos):
+            words = tuple(vocabulary.decode(found.sentences[row, 0].tolist()))
+            looked = {
+                name: _real_part(weights[row, 0, : len(words)], batch.streams[name].mask[row])
+                for name, weights in attention.items()
+            }
+            captions.append(Caption(video, words, float(found.scores[row, 0]), looked))
         report(len(captions))
     return captions
+
+
+def _real_part(attention: torch.Tensor, mask: torch.Tensor) -> FloatArray:
+    """(T, F, N) without the moments and places that only pad the batch."""
+    moments, places = int(mask.any(1).nonzero().max()) + 1, int(mask.any(0).nonzero().max()) + 1
+    return np.asarray(attention[:, :moments, :places].cpu())
 
 
 def references_of(clips: Sequence[Clip]) -> dict[str, Sequence[str]]:
@@ -122,9 +143,13 @@ def evaluate(
         )
     streams = tuple(dict.fromkeys(stream for run in runs for stream in run.recipe.data.streams))
     settings = first.recipe.data.model_copy(update={"streams": streams})
-    data = CaptionData(chosen, Store(settings.store), vocabulary, settings)
+    features = Features(Store(settings.store), settings)
+    videos = [clip.video for clip in chosen]
+    features.check(videos)
     models = [run.model() for run in runs]
     speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
-    captions = caption_videos(speaker, data, search, report=lambda done: report(done, len(chosen)))
+    captions = caption_videos(
+        speaker, features, videos, vocabulary, search, report=lambda done: report(done, len(videos))
+    )
     scores = score_captions(captions, ReferenceIndex(references_of(chosen)), metrics)
     return Evaluation(split, search, tuple(run.name for run in runs), tuple(captions), scores)

@@ -237,7 +237,10 @@ class Trainer:
         random_state = torch.get_rng_state()
         self.model.eval()
         search = Search(self.recipe.selection.beam, max_words=self.recipe.data.max_words)
-        captions = caption_videos(self.model, self.validation, search, self.accelerator.device)
+        captions = caption_videos(
+            self.model, self.validation.features, self.validation.videos, self.vocabulary, search,
+            device=self.accelerator.device,
+        )  # fmt: skip
         scores = score_captions(captions, self.references, VALIDATION_METRICS)
         loss = mean_word_loss(self.model, self.validation, self.accelerator.device)
         self.model.train()

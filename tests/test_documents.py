@@ -1,0 +1,115 @@
+"""Every command of the README and the docs is run, in the order in which a reader meets it."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    """(language, text) of the fenced blocks that say they can be run."""
+    found = []
+    for indent, language, text in BLOCK.findall((ROOT / document).read_text("utf-8")):
+        found.append((language, "\n".join(line.removeprefix(indent) for line in text.splitlines())))
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A reader's folder: the recipes of the clone, and the files that docs/data.md speaks of, small."""
+    folder = tmp_path / "desk"
+    shutil.copytree(ROOT / "recipes", folder / "recipes")
+    (folder / "holiday").mkdir()
+    rows = [f"film{number},a dog runs along the beach" for number in range(12)]
+    (folder / "holiday" / "captions.csv").write_text("\n".join(["video,caption", *rows]))
+    random = np.random.default_rng(0)
+    videos = {f"video{number}": random.random((5, 8), np.float32) for number in range(3)}
+    np.savez(folder / "vgg16.npz", **videos)
+    (folder / "c3d").mkdir()
+    for name, values in videos.items():
+        np.save(folder / "c3d" / f"{name}.npy", values)
+    with h5py.File(folder / "MSVD_APPEARANCE_28.hdf5", "w") as file:
+        for number in (1, 2):
+            file[f"vid{number}"] = random.random((28, 8), np.float32)
+    (folder / "youtube_mapping.txt").write_text("-4wsuPCjDBc_5_15 vid1\n-7KMZQEsJW4_205_208 vid2\n")
+    with h5py.File(folder / "resnet_grids.h5", "w") as file:
+        file["video0"] = random.random((4, 8, 7, 7), np.float32)
+    return folder
+
+
+def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(line, comments=True)
+    assert words[0] == "watchword", f"a document may only run watchword, not {words[0]}"
+    return python(["-m", "watchword", *words[1:]], folder)
+
+
+def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, *arguments]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_commands_of_a_document_work_as_they_stand(document: str, desk: Path) -> None:
+    for language, text in blocks(document):
+        if language == "python":
+            done = python(["-c", text], desk)
+            assert done.returncode == 0, f"{text}\n{done.stderr}"
+        else:
+            for line in filter(None, text.splitlines()):
+                done = run(line, desk)
+                assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_demo_of_the_readme_speaks_of_films_it_has_not_seen(tmp_path: Path) -> None:
+    assert "pip install . && watchword demo\n" in (ROOT / "README.md").read_text()
+    done = run("watchword demo", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Films it has never seen" in done.stdout
+    assert (tmp_path / "watchword-demo" / "run" / "model.safetensors").exists()
+
+
+def test_the_readme_and_ci_run_the_same_test_command() -> None:
+    assert "pip install '.[test]' && pytest" in (ROOT / "README.md").read_text()
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "pip install -q '.[test]'" in script
+    assert script.rstrip().endswith("pytest")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["score", "--help"], ["features", "--help"]])
+def test_help_is_there_without_waiting_for_torch(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; from watchword.app.cli import app\n"
+        f"try: app({arguments!r})\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    done = python(["-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_mistake_is_one_line_and_status_one(tmp_path: Path) -> None:
+    for words, message in (
+        ("watchword train missing.toml", "no recipe missing.toml"),
+        ("watchword train", "say either a recipe"),
+        ("watchword evaluate nowhere", "nowhere"),
+        ("watchword compare nowhere", "nowhere"),
+        ("watchword train --resume nowhere", "nowhere"),
+    ):
+        done = run(words, tmp_path)
+        assert done.returncode == 1, words
+        assert message in done.stderr, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert done.stderr.startswith("watchword: ")
