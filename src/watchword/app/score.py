@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from watchword.errors import WatchwordError
@@ -64,7 +65,7 @@ def score(
     if per_video is not None:
         _write(per_video, scores)
     if not meteor_available():
-        Console(stderr=True, highlight=False).print(f"[yellow]watchword:[/] {NO_METEOR}", soft_wrap=True)
+        Console(stderr=True, highlight=False).print(f"[yellow]watchword:[/] {escape(NO_METEOR)}", soft_wrap=True)
     if as_json:
         answer: dict[str, Any] = dict(scores.corpus)
         if bootstrap:

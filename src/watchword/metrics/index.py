@@ -174,7 +174,7 @@ class ReferenceIndex:
         }
         if "CIDEr" in metrics:
             parts["CIDEr"] = f"D, document frequencies of {self.frequencies.source}" + (", eos" if self.eos else "")
-        if "METEOR" in metrics:
+        if "METEOR" in metrics and meteor_available():
             from watchword.metrics import meteor
 
             parts["METEOR"] = f"1.5, tables {meteor.table_hash()[:12]}"
