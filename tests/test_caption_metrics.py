@@ -120,6 +120,28 @@ def test_raw_captions_score_as_coco_caption_scores_them(name: str) -> None:
     assert again.corpus == scores.corpus
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not index_module.meteor_available(), reason="METEOR's tables are not here")
+def test_all_seven_scores_are_those_of_coco_caption_and_of_nacf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WATCHWORD_CACHE")  # METEOR's tables take half a minute to index: from the user's cache
+    raw, expected = golden("msvd_raw.json.gz"), golden("msvd_loo_golden.json.gz")
+    references = {
+        video: [text for place, text in enumerate(raw["refs"][video]) if place != raw["loo_index"][video]]
+        for video in expected["ids"]
+    }
+    hypotheses = {video: raw["hyp"]["loo"][video] for video in expected["ids"]}
+    for _ in range(2):  # built, then from the cache
+        scores = ReferenceIndex(references, cache=tmp_path).score(hypotheses)
+        assert scores.corpus == pytest.approx(expected["scores"], abs=1e-9)
+        assert scores.per_video["METEOR"] == pytest.approx(np.array(expected["per"]["METEOR"]), abs=1e-9)
+    published = golden("nacf_msrvtt_nacf.json.gz")
+    references = golden("msrvtt_raw.json.gz")["refs"]
+    index = ReferenceIndex({video: references[video] for video in published["predictions"]}, cache=tmp_path)
+    assert index.score(published["predictions"]).corpus["METEOR"] == pytest.approx(0.28731, abs=5e-6)
+
+
 def test_edge_cases_score_as_coco_caption_scores_them(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = golden("edge_all_metrics.json.gz")
     monkeypatch.setattr(

@@ -1,0 +1,157 @@
+"""What scoring costs: ours cold and warm beside pycocoevalcap, in one run, by CPU seconds and peak memory.
+
+    python benchmarks/metrics.py [--data FOLDER] [--sets msvd msrvtt] [--without-java]
+
+Every figure is of a process of its own, from start to scores, its children (the JVMs) included; machines with other
+work on them make wall clocks useless, CPU seconds less so. Cold: METEOR's tables are indexed (once per machine,
+reported apart), nothing is known of the references. Warm: the index of the references is in the cache.
+Rewards: milliseconds a sentence for 64 videos x 5 rollouts, sentences that were not seen before.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[1] / ".." / "shared" / "data" / "metrics"
+SOURCE = Path(__file__).parents[1] / "src"
+NUM_VIDEOS, NUM_ROLLOUTS, NUM_BATCHES = 64, 5, 8
+
+
+def load(data: Path, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """References without the one caption of each video that plays the hypothesis."""
+    raw = json.loads(gzip.decompress((data / f"{name}_raw.json.gz").read_bytes()))
+    left_out = raw["loo_index"]
+    references = {
+        video: [text for place, text in enumerate(texts) if place != left_out[video]]
+        for video, texts in raw["refs"].items()
+    }
+    return references, {video: raw["hyp"]["loo"][video] for video in references}
+
+
+def ours(data: Path, name: str) -> dict[str, float]:
+    from watchword.metrics import ReferenceIndex
+
+    references, hypotheses = load(data, name)
+    return ReferenceIndex(references).score(hypotheses).corpus
+
+
+def theirs(data: Path, name: str) -> dict[str, float]:
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.meteor.meteor import Meteor
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    references, hypotheses = load(data, name)
+    tokenizer = PTBTokenizer()
+    known = tokenizer.tokenize({v: [{"caption": text} for text in texts] for v, texts in references.items()})
+    said = tokenizer.tokenize({v: [{"caption": text}] for v, text in hypotheses.items()})
+    bleu, _ = Bleu(4).compute_score(known, said, verbose=0)
+    scores = {f"Bleu_{order}": value for order, value in enumerate(bleu, 1)}
+    for metric, scorer in {"METEOR": Meteor(), "ROUGE_L": Rouge(), "CIDEr": Cider()}.items():
+        scores[metric] = float(scorer.compute_score(known, said)[0])
+    return scores
+
+
+def rewards(data: Path, name: str) -> dict[str, float]:
+    """Milliseconds a sentence for each metric. Rollouts are hypotheses of other videos with two words swapped."""
+    import random
+
+    from watchword.metrics import ReferenceIndex, meteor_available
+
+    references, hypotheses = load(data, name)
+    index = ReferenceIndex(references)
+    rng = random.Random(0)
+    videos = list(references)
+    batches = []
+    for _ in range(NUM_BATCHES):
+        chosen = rng.sample(videos, NUM_VIDEOS)
+        sentences = []
+        for video in chosen:
+            rollouts = []
+            for _ in range(NUM_ROLLOUTS):
+                words = hypotheses[rng.choice([video, rng.choice(videos)])].split()
+                words[rng.randrange(len(words))] = rng.choice(hypotheses[rng.choice(videos)].split())
+                rollouts.append(" ".join(words))
+            sentences.append(rollouts)
+        batches.append((chosen, sentences))
+    names = ["CIDEr", "ROUGE_L", "Bleu_4"] + ["METEOR"] * meteor_available()
+    costs = {}
+    for metric in names:
+        spent = []
+        for chosen, sentences in batches:
+            start = time.process_time()
+            index.reward(chosen, sentences, {metric: 1.0})
+            spent.append(time.process_time() - start)
+        costs[metric] = 1000 * sum(spent[1:]) / len(spent[1:]) / (NUM_VIDEOS * NUM_ROLLOUTS)  # the first one warms up
+    return costs
+
+
+def measure(what: str, data: Path, name: str, cache: Path) -> dict[str, Any]:
+    """Runs one of the functions above in a process of its own."""
+    paths = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("BENCHMARK_PYTHONPATH", paths),
+                   "WATCHWORD_CACHE": str(cache), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, __file__, "--only", what, "--data", str(data), "--sets", name],
+            stdout=output, env=environment,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{what} on {name} failed")
+        output.seek(0)
+        answer = json.loads(output.read().decode().strip().splitlines()[-1])
+    return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "wall_seconds": wall,
+            "peak_megabytes": usage.ru_maxrss / 1024, "answer": answer}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--sets", nargs="+", default=["msvd", "msrvtt"])
+    parser.add_argument("--without-java", action="store_true", help="leave pycocoevalcap out")
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        function = {"ours": ours, "theirs": theirs, "rewards": rewards}[options.only]
+        print(json.dumps(function(options.data, options.sets[0])))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder)
+        first = measure("ours", options.data, "msvd", cache)["cpu_seconds"]
+        again = measure("ours", options.data, "msvd", cache)["cpu_seconds"]
+        print(f"METEOR's tables indexed, once per machine: about {first - again:.1f} CPU s")
+        for name in options.sets:
+            shutil.rmtree(cache / "references", ignore_errors=True)
+            runs = {label: measure("ours", options.data, name, cache) for label in ("cold", "warm")}
+            if not options.without_java:
+                runs["pycocoevalcap"] = measure("theirs", options.data, name, cache)
+            for label, run in runs.items():
+                print(f"{name:7} {label:14} CPU {run['cpu_seconds']:6.2f} s, wall {run['wall_seconds']:6.2f} s, "
+                      f"peak {run['peak_megabytes']:5.0f} MB")  # fmt: skip
+            if "pycocoevalcap" in runs:
+                base = runs["pycocoevalcap"]
+                for label in ("cold", "warm"):
+                    ratio = base["cpu_seconds"] / runs[label]["cpu_seconds"]
+                    memory = runs[label]["peak_megabytes"] / base["peak_megabytes"]
+                    print(f"{name:7} {label}: {ratio:.1f} times less CPU, {memory:.2f} of the memory")
+                gaps = [abs(base["answer"][metric] - value) for metric, value in runs["warm"]["answer"].items()]
+                print(f"{name:7} largest difference of a corpus score: {max(gaps):.1e}")
+            costs = measure("rewards", options.data, name, cache)["answer"]
+            print(f"{name:7} reward, ms a sentence: " + ", ".join(f"{k} {v:.3f}" for k, v in costs.items()))
+
+
+if __name__ == "__main__":
+    main()
