@@ -98,30 +98,30 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
     first = np.append(0, np.cumsum(count))
     sole = np.zeros(count.size, np.bool_)  # places with a definite match
     sole[place[certain]] = True
-    match_facts, covers = _facts(candidates, int(hypothesis_lengths.max(initial=0)))
+    match_facts, bits = _facts(candidates), _bits(candidates)
+    distance = match_facts[:, DISTANCE].copy()
     # Nothing happens before the first candidate of a pair, and after the last word of any only open chunks close.
     begins, lasts = reference_lengths.copy(), np.zeros(num_pairs, np.int64)
     np.minimum.at(begins, candidates.pair, candidates.reference)
     np.maximum.at(lasts, candidates.pair, candidates.reference + candidates.reference_length)
     num_steps = np.maximum(lasts - begins, 0)
+    first_places = reference_starts[:-1] + begins
 
     # Partial alignments: one row each, grouped by pair, within a pair in the beam's order.
+    width = int(hypothesis_lengths.max(initial=0)) // 64 + 1 + bits.spill
     paths = np.zeros((num_pairs, 6), np.int64)
     paths[:, PAIR] = np.arange(num_pairs)
     paths[:, OPEN] = -1
-    used = np.zeros((num_pairs, covers.shape[1]), np.uint64)  # hypothesis words, as bits
+    used = np.zeros((num_pairs, width), np.uint64)  # hypothesis words, as bits
 
     history: list[tuple[Array, Array]] = []  # a step: row of the parent, match taken or -1
     ended: list[tuple[Array, Array]] = []  # a step: pairs that end before it, their best row
     chunks = np.zeros(num_pairs, np.int64)
     last_steps = set(num_steps.tolist())
     for step in range(max(last_steps, default=0) + 1):
-        order = _best_first(paths)
-        if order.size > BEAM:
-            new = np.flatnonzero(_changes(paths[order, PAIR]))
-            order = order[np.arange(order.size) - np.repeat(new, np.diff(new, append=order.size)) < BEAM]
+        order = np.arange(paths.shape[0])
         if step in last_steps:
-            ending = num_steps[paths[order, PAIR]] == step
+            ending = num_steps[paths[:, PAIR]] == step
             rows, order = order[ending], order[~ending]
             paths[rows, CHUNKS] += paths[rows, OPEN] >= 0
             rows = rows[_best_first(paths[rows])]
@@ -133,9 +133,9 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
             ended.append((_NONE, _NONE))
 
         # A path leads to its candidates in order, then to the skip; a path inside a longer match only to itself.
-        word = begins[paths[order, PAIR]] + step
-        place = reference_starts[paths[order, PAIR]] + word
-        inside = paths[order, FREE] > word
+        pair, free = paths[order, PAIR], paths[order, FREE]
+        place = first_places[pair] + step
+        inside = free > begins[pair] + step
         num_children = np.where(inside, 0, count[place]) + 1
         parent = np.repeat(np.arange(order.size), num_children)
         eldest = np.cumsum(num_children) - num_children  # place of each path's first child
@@ -143,8 +143,8 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
         taken = child + 1 < num_children[parent]
         match = np.where(taken, first[place][parent] + child, -1)
         row = order[parent]
-        usable = taken & ~(used[row] & covers[match]).any(1)
-        moved = np.where(usable, match_facts[match, DISTANCE], 0)
+        usable = taken & ~bits.overlap(used, row, match)
+        moved = distance[match] * usable
         elder = np.cumsum(moved) - moved
         elder -= elder[eldest][parent]
         alone = (sole[place] & ~inside)[parent]  # a definite match: no skip beside it, and the distance is its own
@@ -152,12 +152,19 @@ def align(candidates: Candidates, reference_lengths: Array, hypothesis_lengths: 
 
         row, match = row[kept], match[kept]
         inside, alone, taken = inside[parent[kept]], alone[kept], taken[kept]
-        facts, paths, used = match_facts[match], paths[row], used[row] | covers[match]
+        facts, paths = match_facts[match], paths[row]
         paths[:, FAR] += np.where(alone, moved[kept], elder[kept])
         paths[:, CHUNKS] += (paths[:, OPEN] >= 0) & ~inside & (facts[:, BEGIN] != paths[:, OPEN])
         paths[:, OPEN] = np.where(inside, paths[:, OPEN], facts[:, END])
         paths[:, TOTAL] += facts[:, WEIGHT]
         paths[:, FREE] = np.where(taken, facts[:, REACH], paths[:, FREE])
+
+        order = _best_first(paths)
+        if order.size > BEAM:
+            new = np.flatnonzero(_changes(paths[order, PAIR]))
+            order = order[np.arange(order.size) - np.repeat(new, np.diff(new, append=order.size)) < BEAM]
+        row, match, paths = row[order], match[order], paths[order]
+        used = bits.join(used, row, match)
         history.append((row, match))
     return _trace(history, ended, chunks)
 
@@ -183,8 +190,8 @@ def _best_first(paths: Array) -> Array:
     return np.argsort(key, kind="stable")
 
 
-def _facts(candidates: Candidates, longest: int) -> tuple[Array, Array]:
-    """What a match does to a path, and the hypothesis words that it covers as bits; a last row for no match (-1)."""
+def _facts(candidates: Candidates) -> Array:
+    """What a match does to a path: (matches + 1, 5), the last row for no match (-1)."""
     both = candidates.reference_length + candidates.hypothesis_length
     halves = candidates.reference_length // 2 + candidates.hypothesis_length // 2
     facts = np.zeros((len(candidates) + 1, 5), np.int64)
@@ -194,19 +201,44 @@ def _facts(candidates: Candidates, longest: int) -> tuple[Array, Array]:
     facts[:-1, END] = candidates.hypothesis + candidates.hypothesis_length
     facts[:-1, REACH] = candidates.reference + candidates.reference_length
     facts[-1, [BEGIN, END]] = -1
-    return facts, _covers(candidates, longest)
+    return facts
 
 
-def _covers(candidates: Candidates, longest: int) -> Array:
-    """Hypothesis words of each match as bits: (matches + 1, longest / 64) uint64."""
-    covers = np.zeros((len(candidates) + 1, max(1, -(-longest // 64))), np.uint64)
-    words, owner = spread(candidates.hypothesis.astype(np.int64), candidates.hypothesis_length.astype(np.int64))
-    if covers.shape[1] == 1:
-        low = np.uint64(1) << candidates.hypothesis.astype(np.uint64)
-        covers[:-1, 0] = low * ((np.uint64(1) << candidates.hypothesis_length.astype(np.uint64)) - np.uint64(1))
-    else:
-        np.bitwise_or.at(covers, (owner, words // 64), np.uint64(1) << (words % 64).astype(np.uint64))
-    return covers
+@dataclass(frozen=True)
+class _Bits:
+    """Hypothesis words that matches cover: bits of one 64-bit word, and the few that reach into the next."""
+
+    word: Array  # (matches + 1,)
+    low: Array
+    high: Array
+    spill: bool  # whether any match reaches into the next
+
+    def overlap(self, used: Array, row: Array, match: Array) -> Array:
+        """Whether a match covers a word that its path has used."""
+        place = row * used.shape[1] + self.word[match]
+        flat = used.reshape(-1)
+        common = flat[place] & self.low[match]
+        if self.spill:
+            common |= flat[place + 1] & self.high[match]
+        overlapping: Array = common != 0
+        return overlapping
+
+    def join(self, used: Array, row: Array, match: Array) -> Array:
+        """Used words of the new paths."""
+        used = used[row]
+        place = np.arange(row.size) * used.shape[1] + self.word[match]
+        flat = used.reshape(-1)
+        flat[place] |= self.low[match]
+        if self.spill:
+            flat[place + 1] |= self.high[match]
+        return used
+
+
+def _bits(candidates: Candidates) -> _Bits:
+    shift = np.append(candidates.hypothesis % 64, 0).astype(np.uint64)
+    ones = (np.uint64(1) << np.append(candidates.hypothesis_length, 0).astype(np.uint64)) - np.uint64(1)
+    high = np.where(shift > 0, ones >> ((np.uint64(64) - shift) % np.uint64(64)), np.uint64(0))
+    return _Bits(np.append(candidates.hypothesis // 64, 0), ones << shift, high, bool(high.any()))
 
 
 def _trace(history: list[tuple[Array, Array]], ended: list[tuple[Array, Array]], chunks: Array) -> Alignments:
