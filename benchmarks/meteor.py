@@ -1,4 +1,4 @@
-"""METEOR against the jar: CPU seconds, wall seconds, peak memory. Interleaved, every measurement in a process of its own.
+"""METEOR against the jar: CPU seconds, wall seconds, peak memory; interleaved, each measurement in its own process.
 
     python benchmarks/meteor.py [--data FOLDER] [--rounds 3]
 
@@ -36,7 +36,8 @@ def main() -> None:
         print(json.dumps(measure(what, arguments.data / f"{name}_loo_golden.json.gz", Path(folder))))
         return
     with tempfile.TemporaryDirectory() as folder:
-        print("| set | what | CPU s (median) | wall s | peak MB | METEOR | times less CPU |\n|---|---|---|---|---|---|---|")
+        print("| set | what | CPU s (median) | wall s | peak MB | METEOR | times less CPU |")
+        print("|---|---|---|---|---|---|---|")
         for name in ("msvd", "msrvtt"):
             places = {what: Path(folder) / name for what in ("jar", "cold", "warm")}
             places["warm"].mkdir()
@@ -60,7 +61,8 @@ def main() -> None:
 
 def worker(what: str, name: str, folder: Path, data: Path) -> dict[str, Any]:
     command = [sys.executable, __file__, "--data", str(data), "--worker", what, name, str(folder)]
-    result = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=one_thread)
     measured: dict[str, Any] = json.loads(result.stdout)
     return measured
 

@@ -155,7 +155,7 @@ def test_a_video_without_references_is_refused(small: Tables) -> None:
 
 def test_a_saved_index_gives_the_same_numbers(small: Tables, tmp_path: Path) -> None:
     references = {"one": [["a", "man", "cycles"], ["the", "boy"]], "two": [["outside", "v8"], []]}
-    asked = [("one", ["a", "guy", "rides", "a", "bike"]), ("two", ["in", "the", "park", "tv"]), ("one", ["lads", "zzz"])]
+    asked = [("one", ["a", "guy", "rides", "a", "bike"]), ("two", ["in", "the", "park", "tv"]), ("one", ["lads", "z"])]
     made = MeteorIndex(references)
     expected = made.statistics_of(asked)  # teaches it the hypotheses' words, which must not be kept
     folder = tmp_path / "index"
@@ -339,7 +339,8 @@ def test_many_pairs_at_once_are_searched_as_one_alone(pairs: list[Any]) -> None:
 
 
 def test_bounds_never_hide_the_best_reference(small: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["a", "the", "man", "men", "guy", "boy", "lad", "rides", "bike", "cycles", "runs", "big", "dog", "hound", "in", "park", "outside", ".", "is"]
+    words = ["a", "the", "man", "men", "guy", "boy", "lad", "rides", "bike", "cycles", "runs"]
+    words += ["big", "dog", "hound", "in", "park", "outside", ".", "is"]
     dice = random.Random(3)
 
     def sentence() -> list[str]:
@@ -472,9 +473,9 @@ def test_the_jar_itself_agrees_on_sentences_nobody_has_seen(real_tables: Tables)
         pytest.skip("no Java on this machine")
     dice = random.Random()
     references = [line for lines in golden("msvd_loo_golden.json.gz")["tok_refs"].values() for line in lines]
-    odd = ["t-shirt", "u.s.", "it's", "...", "1,000", "v8", "tv", "–", "“", "é-x", "日本", "a\u00a0b", "👨", "mr.", "--x"]
+    odd = ["t-shirt", "u.s.", "it's", "...", "1,000", "v8", "tv", "–", "“", "é-x", "日本", "a\u00a0b", "👨", "--x"]
     cases = []
-    for _ in range(600):
+    for _ in range(400):
         words = " ".join(dice.sample(references, dice.randint(1, 5))).split()
         for _ in range(dice.randint(0, 3)):
             words.insert(dice.randrange(len(words) + 1), dice.choice(odd))

