@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-import watchword.store
 from watchword.app.cli import app
 from watchword.data.imports import Rules, import_features, open_features
 from watchword.errors import WatchwordError
@@ -326,15 +325,15 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path, name: str, message: st
 
 def test_a_full_disk_stops_the_import_at_once_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = npz_per_video(tmp_path, **{f"v{number}": frames() for number in range(9)})
-    really, calls = watchword.store._write_whole, []
+    really, calls = os.replace, []
 
-    def full_after_four(path: Path, content: bytes) -> None:
-        calls.append(path)
+    def full_after_four(source: Path, target: Path) -> None:
+        calls.append(target)
         if len(calls) > 5:  # settings.json is the first
             raise OSError(errno.ENOSPC, "No space left on device")
-        really(path, content)
+        really(source, target)
 
-    monkeypatch.setattr(watchword.store, "_write_whole", full_after_four)
+    monkeypatch.setattr(os, "replace", full_after_four)
     result = run(file, tmp_path / "store")
     assert result.exit_code == 1
     assert "4 videos imported, 0 were there before, 5 not imported" in result.output

@@ -139,7 +139,7 @@ class MeteorIndex:
         """An index that `save` wrote; its arrays stay on disk until they are needed."""
 
         def array(name: str) -> Array:
-            return np.load(folder / f"meteor_{name}.npy", mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
+            return np.load(folder / f"meteor_{name}.npy", mmap_mode="r").view(np.ndarray)
 
         tables = tables or load_tables()
         try:
