@@ -1,0 +1,124 @@
+"""Checkpoint files to named tensors, without running anything that a file says.
+
+A pickle is a program. Two kinds of checkpoints are pickles all the same: PyTorch's `.pth`, read here by torch's own
+`weights_only` reader, and dictionaries of numpy arrays, read by an unpickler that knows three names of numpy, and for
+these three puts classes of ours in place of numpy's. Any other name in the file ends the reading.
+"""
+
+import collections
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from watchword.errors import WatchwordError
+
+Tensors = dict[str, Tensor]
+
+
+def read_safetensors(path: Path) -> Tensors:
+    try:
+        return safetensors.torch.load_file(path)
+    except (SafetensorError, ValueError) as error:
+        raise WatchwordError(f"cannot read {path}: not a whole safetensors file ({error})") from error
+
+
+def read_torch(path: Path) -> Tensors:
+    """A state dictionary: as it is, under `state_dict` or `model`, with or without DataParallel's `module.`."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise WatchwordError(
+            f"cannot read {path}: it is damaged or holds more than tensors, and opening it could run code; "
+            "save the network's state_dict() alone, best as safetensors"
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WatchwordError(f"cannot read {path}: not a PyTorch checkpoint ({_first_line(error)})") from error
+    for key in ("state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not any(isinstance(value, Tensor) for value in content.values()):
+        raise WatchwordError(f"cannot read {path}: no state dictionary in it; save the network's state_dict()")
+    return {str(name).removeprefix("module."): value for name, value in content.items() if isinstance(value, Tensor)}
+
+
+def read_pickled_arrays(path: Path) -> Tensors:
+    """Nested dictionaries of numpy arrays; the names of the levels are joined by `/`."""
+    try:
+        with path.open("rb") as file:
+            content = _ArrayUnpickler(file).load()
+        return {name: torch.from_numpy(array.copy()) for name, array in _flatten(content, "")}
+    except WatchwordError as error:
+        raise WatchwordError(f"cannot read {path}: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:  # bytes that are no pickle raise almost anything
+        raise WatchwordError(f"cannot read {path}: not a pickle of plain arrays ({_first_line(error)})") from error
+
+
+class _PlainType:
+    """In the place of numpy.dtype: a plain number and its byte order, nothing with fields or objects in it."""
+
+    def __init__(self, code: str, *_flags: object) -> None:
+        if code not in {"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1"}:
+            raise WatchwordError(f"arrays of {code!r} are not plain numbers")
+        self.code, self.order = code, "<"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = {"<": "<", ">": ">", "|": ""}[state[1]]
+
+    @property
+    def plain(self) -> "np.dtype[Any]":
+        return np.dtype(self.order + self.code)
+
+
+class _PlainArray:
+    """In the place of numpy.ndarray: bytes with a shape."""
+
+    array: "np.ndarray[Any, Any]"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _version, shape, kind, column_major, content = state
+        if not isinstance(kind, _PlainType) or len(content) != math.prod(shape) * kind.plain.itemsize:
+            raise WatchwordError(f"an array of shape {shape} does not match its bytes")
+        array = np.frombuffer(content, kind.plain).reshape(shape, order="F" if column_major else "C")
+        self.array = array.astype(kind.plain.newbyteorder("="), copy=False)
+
+
+def _reconstruct(*_what: object) -> _PlainArray:
+    return _PlainArray()
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    known = {  # noqa: RUF012 a table, read only
+        ("numpy", "dtype"): _PlainType,
+        ("numpy", "ndarray"): _PlainArray,
+        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,  # numpy 2
+        ("collections", "OrderedDict"): collections.OrderedDict,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.known:
+            raise WatchwordError(f"it asks for {module}.{name}, which is no array; not opened any further")
+        return self.known[module, name]
+
+
+def _flatten(content: object, prefix: str) -> list[tuple[str, "np.ndarray[Any, Any]"]]:
+    if isinstance(content, _PlainArray):
+        return [(prefix, content.array)]
+    if not isinstance(content, dict):
+        raise WatchwordError(f"{prefix or 'the top'} is a {type(content).__name__}, neither array nor dictionary")
+    return [
+        found for name, value in content.items() for found in _flatten(value, f"{prefix}/{name}" if prefix else name)
+    ]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
