@@ -1,5 +1,28 @@
-"""EfficientNet-Lite."""
+"""EfficientNet-Lite 0, 1, 2 on ImageNet: the default eye for single pictures.
 
+EfficientNet without squeeze-and-excitation and with ReLU6, made for phones: Tan and Le 2019, arXiv:1905.11946; the Lite
+variants and their weights are Google's (Apache-2.0), ported to PyTorch by ML Illustrated. Convolutions pad as
+TensorFlow does.
+
+Pictures go in as they are decoded, RGB, 0..255, (B, H, W, 3); trained at 224, 240, 260 pixels, any size works and a
+grid cell covers 32 x 32 pixels. Out come, channels last:
+
+| layer | shape at 224 | what |
+|---|---|---|
+| `block4` | (B, 14, 14, 112) | end of stage 5; 120 for Lite2 |
+| `block6` | (B, 7, 7, 320) | the last block; 352 for Lite2 |
+| `grid` | (B, 7, 7, 1280) | what the classifier reads, before pooling |
+| `pooled` | (B, 1280) | its mean |
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from watchword.backbones.blocks import Checkpoint, Convolution, frozen
+from watchword.backbones.formats import Tensors
 from watchword.carriers import Carrier
 
 CARRIERS = tuple(
@@ -18,3 +41,113 @@ CARRIERS = tuple(
         (2, 24_666_229, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
     )
 )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What tells Lite 0, 1 and 2 apart."""
+
+    width: float
+    depth: float
+    picture_size: int  # pixels a side when it was trained
+
+
+SCALES = {
+    "efficientnet_lite0": Scale(1.0, 1.0, 224),
+    "efficientnet_lite1": Scale(1.0, 1.1, 240),
+    "efficientnet_lite2": Scale(1.1, 1.2, 260),
+}
+STAGES = (  # blocks, kernel, stride, expansion, channels: Table 1 of the paper
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+EPSILON = 1e-3  # of the batch norms
+
+
+class EfficientNetLite(nn.Module):
+    """Pictures to a grid of 1280-d vectors; weights from `load_weights("efficientnet_lite0")`."""
+
+    def __init__(self, tensors: Tensors, name: str = "efficientnet_lite0") -> None:
+        super().__init__()
+        scale = SCALES[name]
+        checkpoint = Checkpoint(tensors, name)
+        self.picture_size = scale.picture_size
+        self.stem = Convolution(
+            *checkpoint.normalised(checkpoint.take("_conv_stem.weight", 32, 3, 3, 3), "_bn0", EPSILON), stride=2
+        )
+        self.stages = nn.ModuleList()
+        channels, number = 32, 0
+        for index, (num_blocks, kernel, stride, expansion, outputs) in enumerate(STAGES):
+            outputs = _round_channels(outputs * scale.width)
+            if index not in (0, len(STAGES) - 1):  # Lite: first and last stage are as deep in every size
+                num_blocks = math.ceil(num_blocks * scale.depth)
+            stage = nn.ModuleList()
+            for block in range(num_blocks):
+                inner = channels * expansion
+                stage.append(
+                    Block(checkpoint, f"_blocks.{number}", channels, inner, outputs, kernel, 1 if block else stride)
+                )
+                channels, number = outputs, number + 1
+            self.stages.append(stage)
+        head = checkpoint.take("_conv_head.weight", 1280, channels, 1, 1)
+        self.head = Convolution(*checkpoint.normalised(head, "_bn1", EPSILON))
+        self.classifier = checkpoint.linear("_fc", 1000, 1280)
+        checkpoint.finish()
+        frozen(self)
+
+    @torch.no_grad()
+    def forward(self, pictures: Tensor) -> dict[str, Tensor]:
+        values = pictures.permute(0, 3, 1, 2).float().sub(127).div_(128)  # (B, 3, H, W), still channels last
+        values = _relu6(self.stem(values))
+        layers = {}
+        for index, stage in enumerate(self.stages):
+            for block in stage:
+                values = block(values)
+            if index in (4, 6):
+                layers[f"block{index}"] = values.permute(0, 2, 3, 1)
+        layers["grid"] = _relu6(self.head(values)).permute(0, 2, 3, 1)
+        layers["pooled"] = layers["grid"].mean((1, 2))
+        return layers
+
+    @torch.no_grad()
+    def classify(self, pooled: Tensor) -> Tensor:
+        """Scores of the 1000 classes of ImageNet, in the order of their WordNet numbers."""
+        return self.classifier(pooled)
+
+
+class Block(nn.Module):
+    """Inverted bottleneck: widen, look around channel by channel, narrow; added to its input where shapes agree."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, name: str, inputs: int, inner: int, outputs: int, kernel: int, stride: int
+    ) -> None:
+        super().__init__()
+
+        def convolution(part: str, norm: str, *shape: int, stride: int = 1, groups: int = 1) -> Convolution:
+            weight = checkpoint.take(f"{name}.{part}.weight", *shape)
+            return Convolution(*checkpoint.normalised(weight, f"{name}.{norm}", EPSILON), stride=stride, groups=groups)
+
+        self.widen = convolution("_expand_conv", "_bn0", inner, inputs, 1, 1) if inner != inputs else None
+        self.look = convolution("_depthwise_conv", "_bn1", inner, 1, kernel, kernel, stride=stride, groups=inner)
+        self.narrow = convolution("_project_conv", "_bn2", outputs, inner, 1, 1)
+        self.residual = stride == 1 and inputs == outputs
+
+    def forward(self, values: Tensor) -> Tensor:
+        inner = _relu6(self.widen(values)) if self.widen is not None else values
+        narrow: Tensor = self.narrow(_relu6(self.look(inner)))
+        return narrow.add_(values) if self.residual else narrow
+
+
+def _relu6(values: Tensor) -> Tensor:
+    return values.clamp_(0, 6)
+
+
+def _round_channels(channels: float) -> int:
+    """The nearest multiple of eight, but never a tenth less."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
