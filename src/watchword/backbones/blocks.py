@@ -45,34 +45,27 @@ class Checkpoint:
                 f"no checkpoint of {self.network}: {len(self.tensors)} tensors are left over ({sample}, ...)"
             )
 
-    def normalised(self, weight: Tensor, norm: str, epsilon: float, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def normalised(self, weight: Tensor, norm: str, epsilon: float) -> tuple[Tensor, Tensor]:
         """A convolution's weight and bias with the batch normalisation `norm` folded in."""
         num = weight.shape[0]
         gamma, beta, mean, variance = (
-            self.take(f"{norm}.{part}", num).double() for part in ("weight", "bias", "running_mean", "running_var")
+            self.take(f"{norm}.{part}", num) for part in ("weight", "bias", "running_mean", "running_var")
         )
-        return fold(weight, gamma, beta, mean, variance, epsilon, bias)
+        return fold(weight, gamma, beta, mean, variance, epsilon)
 
     def linear(self, name: str, outputs: int, inputs: int) -> nn.Linear:
-        layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
-        layer.weight.data, layer.bias.data = self.take(f"{name}.weight", outputs, inputs), self.take(f"{name}.bias", outputs)
+        layer = nn.Linear(inputs, outputs, device="meta")  # no time spent on random numbers
+        layer.weight = nn.Parameter(self.take(f"{name}.weight", outputs, inputs))
+        layer.bias = nn.Parameter(self.take(f"{name}.bias", outputs))
         return layer
 
 
 def fold(
-    weight: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    epsilon: float,
-    bias: Tensor | None = None,
+    weight: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
     """norm(conv(x)) = conv'(x): each filter is scaled, what remains is a bias. In double, once."""
     scale = gamma.double() / torch.sqrt(variance.double() + epsilon)
     shift = beta.double() - mean.double() * scale
-    if bias is not None:
-        shift = shift + bias.double() * scale
     return (weight.double() * scale.view(-1, *[1] * (weight.dim() - 1))).float(), shift.float()
 
 
@@ -106,9 +99,7 @@ class Convolution(nn.Module):
         return CONVOLVE[self.dimensions](values, self.weight, self.bias, self.stride, padding, groups=self.groups)
 
 
-def pad_same(
-    values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]
-) -> tuple[Tensor, tuple[int, ...]]:
+def pad_same(values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
     """TensorFlow's "SAME": as many outputs as ceil(size / stride); an odd zero goes after, never before.
 
     Gives the padding that the layer itself can do when both sides are equal, and otherwise pads here.

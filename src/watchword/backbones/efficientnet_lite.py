@@ -86,7 +86,7 @@ class EfficientNetLite(nn.Module):
             outputs = _round_channels(outputs * scale.width)
             if index not in (0, len(STAGES) - 1):  # Lite: first and last stage are as deep in every size
                 num_blocks = math.ceil(num_blocks * scale.depth)
-            stage = nn.ModuleList()
+            stage = nn.Sequential()
             for block in range(num_blocks):
                 inner = channels * expansion
                 stage.append(
@@ -106,8 +106,7 @@ class EfficientNetLite(nn.Module):
         values = _relu6(self.stem(values))
         layers = {}
         for index, stage in enumerate(self.stages):
-            for block in stage:
-                values = block(values)
+            values = stage(values)
             if index in (4, 6):
                 layers[f"block{index}"] = values.permute(0, 2, 3, 1)
         layers["grid"] = _relu6(self.head(values)).permute(0, 2, 3, 1)

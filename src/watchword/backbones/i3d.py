@@ -63,6 +63,7 @@ BRANCHES = {  # as DeepMind names them: as the PyTorch port does
     "Branch_3/Conv3d_0b_1x1": "b3b",
 }
 EPSILON = 1e-3  # of the batch norms
+NUM_CLASSES = 400
 
 
 class I3D(nn.Module):
@@ -83,9 +84,10 @@ class I3D(nn.Module):
         for name, widths in MIXED.items():
             self.stages[name] = Mixed(checkpoint, name, inputs, widths)
             inputs = widths[0] + widths[2] + widths[4] + widths[5]
-        weight = checkpoint.take("logits.conv3d.weight", 400, inputs, 1, 1, 1).flatten(1)
-        self.classifier = nn.Linear(inputs, 400)
-        self.classifier.weight.data, self.classifier.bias.data = weight, checkpoint.take("logits.conv3d.bias", 400)
+        self.classifier = nn.Linear(inputs, NUM_CLASSES, device="meta")
+        weight = checkpoint.take("logits.conv3d.weight", NUM_CLASSES, inputs, 1, 1, 1)
+        self.classifier.weight = nn.Parameter(weight.flatten(1))
+        self.classifier.bias = nn.Parameter(checkpoint.take("logits.conv3d.bias", NUM_CLASSES))
         checkpoint.finish()
         frozen(self)
 
