@@ -202,6 +202,53 @@ def test_i3d_recognises_actions(i3d: I3D, film: str, num_frames: int, size: int,
     assert layers["Mixed_5c"].shape == (1, num_frames // 8, size // 32, size // 32, 1024)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(16, 96, 96), (9, 75, 50)], ids=["even", "odd"])
+def test_i3d_equals_its_checkpoint_run_without_folding_or_merging(i3d: I3D, shape: tuple[int, int, int]) -> None:
+    tensors = fetched("i3d")
+
+    def padded(values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], filling: float) -> Tensor:
+        sides: list[int] = []
+        for size, width, step in zip(values.shape[2:], kernel, stride, strict=True):
+            missing = max((-(-size // step) - 1) * step + width - size, 0)
+            sides = [missing // 2, missing - missing // 2, *sides]
+        return F.pad(values, sides, value=filling)
+
+    def unit(values: Tensor, name: str, stride: int = 1) -> Tensor:
+        weight = tensors[f"params/{name}/Conv_0/kernel"].permute(4, 3, 0, 1, 2)
+        values = F.conv3d(padded(values, weight.shape[2:], (stride,) * 3, 0.0), weight, stride=stride)
+        mean, variance, bias = (
+            tensors[f"{place}/{name}/BatchNorm_0/{part}"].view(1, -1, 1, 1, 1)
+            for place, part in (("batch_stats", "mean"), ("batch_stats", "var"), ("params", "bias"))
+        )
+        return F.relu((values - mean) / torch.sqrt(variance + 1e-3) + bias)
+
+    def pool(values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+        return F.max_pool3d(padded(values, kernel, stride, -torch.inf), kernel, stride)
+
+    torch.manual_seed(0)
+    clips = torch.randint(0, 256, (1, *shape, 3), dtype=torch.uint8)
+    values = unit(clips.permute(0, 4, 1, 2, 3) / 127.5 - 1, "Conv3d_1a_7x7", 2)
+    values = unit(pool(values, (1, 3, 3), (1, 2, 2)), "Conv3d_2b_1x1")
+    values = pool(unit(values, "Conv3d_2c_3x3"), (1, 3, 3), (1, 2, 2))
+    for name in MIXED:
+        if name == "Mixed_4b":
+            values = pool(values, (3, 3, 3), (2, 2, 2))
+        if name == "Mixed_5b":
+            values = pool(values, (2, 2, 2), (2, 2, 2))
+        paths = [
+            unit(values, f"{name}/Branch_0/Conv3d_0a_1x1"),
+            unit(unit(values, f"{name}/Branch_1/Conv3d_0a_1x1"), f"{name}/Branch_1/Conv3d_0b_3x3"),
+            unit(unit(values, f"{name}/Branch_2/Conv3d_0a_1x1"), f"{name}/Branch_2/Conv3d_0b_3x3"),
+            unit(pool(values, (3, 3, 3), (1, 1, 1)), f"{name}/Branch_3/Conv3d_0b_1x1"),
+        ]
+        values = torch.cat(paths, 1)
+    expected = values.permute(0, 2, 3, 4, 1)
+    found = i3d(clips)["Mixed_5c"]
+    assert found.shape == expected.shape
+    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
 # --- networks from a user's checkpoint ------------------------------------------------------------------------------
 
 
