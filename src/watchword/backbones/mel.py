@@ -60,7 +60,7 @@ def log_mel(samples: Tensor, config: MelConfig) -> Tensor:
 
 
 def mel_bands() -> Tensor:
-    """(FFT_SIZE / 2 + 1, NUM_BANDS): triangles that are linear on the mel scale, each touching its neighbours' peaks."""
+    """(FFT_SIZE / 2 + 1, NUM_BANDS): triangles on the mel scale, ending at their neighbours' peaks."""
     edges = torch.linspace(_mel(LOWEST_HERTZ), _mel(HIGHEST_HERTZ), NUM_BANDS + 2, dtype=torch.float64)
     hertz = torch.linspace(0, SAMPLE_RATE / 2, FFT_SIZE // 2 + 1, dtype=torch.float64)
     mel = 1127.0 * torch.log1p(hertz / 700.0).unsqueeze(1)

