@@ -1,13 +1,15 @@
 """Optical flow between consecutive frames: how many pixels everything moved, for the flow stream of I3D.
 
-`flow` is plain torch, all pairs of frames at once: Lucas and Kanade's least squares in a small neighbourhood joined with
-Horn and Schunck's smoothness (Bruhn, Weickert, Schnoerr 2005, "Lucas/Kanade meets Horn/Schunck"), from coarse to fine.
+`flow` is plain torch, all pairs of frames at once: Lucas and Kanade's least squares in a small neighbourhood joined
+with Horn and Schunck's smoothness (Bruhn, Weickert, Schnoerr 2005, "Lucas/Kanade meets Horn/Schunck"), coarse to fine.
 At each level the second picture is drawn back along the flow found so far; what still differs says how to go on.
 `opencv_flow` is DIS (Kroeger et al. 2016, arXiv:1603.03590) of OpenCV, for people who have it: faster and finer.
 
 I3D's flow network learnt from TV-L1, clipped at 20 pixels and scaled to -1..1: both functions do the same.
 """
 
+import importlib
+import itertools
 from typing import Any
 
 import torch
@@ -36,14 +38,12 @@ def flow(pictures: Tensor, chunk: int = 8) -> Tensor:
 def opencv_flow(pictures: Tensor) -> Tensor:
     """As `flow`, by OpenCV's DIS; on the CPU, pair by pair."""
     try:
-        import cv2
+        opencv: Any = importlib.import_module("cv2")
     except ImportError as error:
         raise WatchwordError("this flow needs OpenCV: pip install opencv-python-headless, or take `flow`") from error
-    opencv: Any = cv2
     search = opencv.DISOpticalFlow_create(opencv.DISOPTICAL_FLOW_PRESET_MEDIUM)
     grey = [opencv.cvtColor(picture, opencv.COLOR_RGB2GRAY) for picture in pictures.cpu().numpy()]
-    pairs = zip(grey, grey[1:], strict=False)
-    parts = [torch.from_numpy(search.calc(before, after, None)).permute(2, 0, 1) for before, after in pairs]
+    parts = [torch.from_numpy(search.calc(*pair, None)).permute(2, 0, 1) for pair in itertools.pairwise(grey)]
     return _scaled(torch.stack(parts)) if parts else torch.zeros(0, 2, *pictures.shape[1:3])
 
 
@@ -95,7 +95,7 @@ def _improved(before: Tensor, after: Tensor, motion: Tensor) -> Tensor:
 
 
 def _drawn_back(pictures: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
-    """Each pixel fetched from where the motion says that it went, (P, 1, h, w), and whether that is inside, (P, h, w)."""
+    """Each pixel fetched from where it went, (P, 1, h, w), and whether that is inside, (P, h, w)."""
     height, width = pictures.shape[2:]
     rows, columns = torch.arange(height, device=motion.device), torch.arange(width, device=motion.device)
     x = (columns + motion[:, 0] + 0.5) * (2 / width) - 1
@@ -111,7 +111,7 @@ def _gradients(pictures: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _blur(values: Tensor) -> Tensor:
-    """The binomial 1 4 6 4 1 along both axes, (P, C, h, w): a Gaussian of one pixel, in sums that need no convolution."""
+    """The binomial 1 4 6 4 1 along both axes, (P, C, h, w): a Gaussian of one pixel, in plain sums."""
     wide = functional.pad(values, (2, 2, 2, 2), mode="replicate")
     for axis in (2, 3):
         for _ in range(4):

@@ -129,6 +129,5 @@ def compare_neighbours(vectors: Tensor) -> Tensor:
 def shots(probabilities: Tensor, threshold: float = 0.5) -> list[tuple[int, int]]:
     """First frame of every shot and the frame after its last; a shot begins after the last frame of a transition."""
     ends = (probabilities >= threshold).tolist()
-    starts = [0] if ends else []
-    starts += [frame for frame in range(1, len(ends)) if ends[frame - 1] and not ends[frame]]
-    return list(zip(starts, [*starts[1:], len(ends)], strict=True))
+    starts = [0, *(frame for frame in range(1, len(ends)) if ends[frame - 1] and not ends[frame])]
+    return list(zip(starts, [*starts[1:], len(ends)], strict=True)) if ends else []
