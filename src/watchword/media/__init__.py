@@ -1,0 +1,41 @@
+"""From a film's file to frames at presentation times, mono sound, and shots. Numpy and PyAV, no network.
+
+    frames = read_frames("clip.mp4", Uniform(28), CentreCrop(224))      # Frames: (28, 224, 224, 3), times (28,)
+    for frames in iterate_frames("film.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
+    for name, frames in watch("film.mkv", {"appearance": View(...), "motion": View(...)}): ...    # one decoding for all
+    sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent film
+    shots = histogram_shots(iterate_frames("film.mkv", Rate(8), Squash(64, 48)))
+"""
+
+from watchword.media.audio import iterate_audio, read_audio
+from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_frames, watch
+from watchword.media.opening import DamagedFilm
+from watchword.media.pictures import CentreCrop, ShortSide, Squash
+from watchword.media.sampling import At, Ends, Plan, Rate, Stride, Uniform
+from watchword.media.shots import Shot, histogram_shots
+from watchword.media.timeline import Timeline, read_timeline
+
+__all__ = [
+    "At",
+    "CentreCrop",
+    "DamagedFilm",
+    "Ends",
+    "FilmInfo",
+    "Plan",
+    "Rate",
+    "ShortSide",
+    "Shot",
+    "Squash",
+    "Stride",
+    "Timeline",
+    "Uniform",
+    "View",
+    "histogram_shots",
+    "iterate_audio",
+    "iterate_frames",
+    "probe",
+    "read_audio",
+    "read_frames",
+    "read_timeline",
+    "watch",
+]

@@ -1,0 +1,107 @@
+"""A film's sound as mono samples at an asked-for rate, on the clock of its pictures: sample i is heard at i / rate."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.error import FFmpegError
+from numpy.typing import NDArray
+
+from watchword.errors import WatchwordError
+from watchword.media.opening import Report, opened, shown, warn
+
+MAX_SILENCE = 60.0      # seconds: a longer hole between time stamps is a fault of the file, and is closed
+MIN_SILENCE = 0.1       # seconds: a shorter one is jitter
+
+
+def read_audio(path: str | Path, rate: int = 16_000, *, report: Report = warn) -> NDArray[np.float32]:
+    """The whole sound, (samples,) in -1..1. A film without sound gives an empty array: shape (0,)."""
+    chunks = list(iterate_audio(path, rate, report=report))
+    return np.concatenate(chunks) if chunks else np.empty(0, np.float32)
+
+
+def iterate_audio(
+    path: str | Path, rate: int = 16_000, *, chunk: int = 1 << 18, report: Report = warn
+) -> Iterator[NDArray[np.float32]]:
+    """The sound, `chunk` samples at a time (the last may be shorter); nothing at all for a film without sound."""
+    if not 1 <= rate <= 384_000:
+        raise WatchwordError(f"sound is read at 1 to 384000 samples a second, not {rate}")
+    waiting: list[NDArray[np.float32]] = []
+    for samples in _samples(Path(path), rate, report):
+        waiting.append(samples)
+        while sum(map(len, waiting)) >= chunk:
+            joined = np.concatenate(waiting)
+            yield joined[:chunk]
+            waiting = [joined[chunk:]]
+    if any(map(len, waiting)):
+        yield np.concatenate(waiting)
+
+
+def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float32]]:
+    """Pieces of sound in order, with silence where the film has none, so that the clock holds."""
+    damage: list[str] = []
+    with opened(path) as container:
+        stream = container.streams.best("audio")
+        if not isinstance(stream, AudioStream):
+            return
+        if stream.codec_context is None:
+            report(f"{shown(path)}: this FFmpeg has no decoder for its sound; read as silent")
+            return
+        resampler: AudioResampler | None = None
+        setting: tuple[str, str, int] | None = None
+        written, clock = 0, 0.0  # samples given; seconds of sound that they and the resampler hold
+        for frame in _decoded(container, stream, damage):
+            if (frame.format.name, frame.layout.name, frame.sample_rate) != setting:  # may change midway
+                setting = frame.format.name, frame.layout.name, frame.sample_rate
+                for samples in _resampled(resampler, None):
+                    written += len(samples)
+                    yield samples
+                resampler = AudioResampler(format="flt", layout="mono", rate=rate)
+            if frame.time is not None:
+                begin = frame.time - (container.start_time or 0) / 1e6
+                hole = begin - clock
+                if MIN_SILENCE < hole <= MAX_SILENCE or (written == 0 and 0 < hole <= MAX_SILENCE):
+                    for samples in _resampled(resampler, None):
+                        written += len(samples)
+                        yield samples
+                    resampler = AudioResampler(format="flt", layout="mono", rate=rate)
+                    silence = np.zeros(max(0, round(begin * rate) - written), np.float32)
+                    written += len(silence)
+                    yield silence
+                    clock = begin
+            clock += frame.samples / frame.sample_rate
+            frame.pts = None  # the resampler must not stretch: holes are filled here
+            for samples in _resampled(resampler, frame):
+                written += len(samples)
+                yield samples
+        for samples in _resampled(resampler, None):
+            yield samples
+    if damage:
+        report(f"{shown(path)} is damaged: {len(damage)} packets of its sound cannot be decoded ({damage[0]})")
+
+
+def _decoded(container: InputContainer, stream: AudioStream, damage: list[str]) -> Iterator[AudioFrame]:
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except StopIteration:
+            return
+        except FFmpegError as error:
+            damage.append(error.strerror or str(error))
+            return
+        try:
+            yield from packet.decode()
+        except FFmpegError as error:
+            damage.append(error.strerror or str(error))
+
+
+def _resampled(resampler: AudioResampler | None, frame: AudioFrame | None) -> Iterator[NDArray[np.float32]]:
+    if resampler is None:
+        return
+    for piece in resampler.resample(frame):
+        yield piece.to_ndarray()[0].astype(np.float32, copy=False)

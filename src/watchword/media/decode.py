@@ -1,0 +1,267 @@
+"""Frames of a film at asked-for times: the frame for time t is the one that is on screen at t.
+
+What makes it cheap: the timeline tells which packets hold the asked-for frames, so a stretch of film without any is
+dropped undecoded up to the next key frame, frames that no other frame refers to are skipped inside the decoder, and
+only asked-for frames are converted to RGB, at the size asked for. What makes it safe: if an expected frame does not
+come out (odd or damaged film), the rest is read again the plain way, every packet decoded.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from av.container import InputContainer
+from av.error import FFmpegError
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from watchword.errors import WatchwordError
+from watchword.media.opening import Report, opened, shown, video_stream, warn
+from watchword.media.pictures import NATIVE, Converter, Size, display_matrix, upright_size
+from watchword.media.sampling import Plan
+from watchword.media.timeline import Scan, scan
+from watchword.records import Frames
+
+# Decoders that skip exactly the frames that nothing refers to, so that all others come out unchanged.
+CAN_SKIP = {"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"}
+
+
+@dataclass(frozen=True)
+class FilmInfo:
+    """What a film is, as a player shows it."""
+
+    duration_seconds: float   # of the pictures; 0.04 for a photograph
+    width: int                # square pixels, upright
+    height: int
+    fps: float                # on average
+    rotation: int             # degrees clockwise that the file asks for; already applied to width, height and frames
+    has_audio: bool
+    num_frames: int
+    codec: str
+    warnings: tuple[str, ...] = ()  # damage that was seen
+
+
+@dataclass(frozen=True)
+class View:
+    """One wish: which moments, at which size."""
+
+    plan: Plan
+    size: Size = NATIVE
+
+
+def probe(path: str | Path) -> FilmInfo:
+    """What there is to see. Walks over the packets and decodes a frame: it does not believe headers."""
+    path, lines = Path(path), list[str]()
+    film = scan(path, lines.append)
+    _, frame = next(_on_screen(path, film, np.array([film.origin]), 1, []))
+    width, height = upright_size(frame, film.aspect)
+    num_frames, seconds = len(film.timeline.times), film.timeline.end - float(film.timeline.times[0])
+    matrix = display_matrix(frame)
+    degrees = round(float(np.degrees(np.arctan2(matrix[1, 0], matrix[0, 0])))) % 360
+    fps = num_frames / seconds
+    return FilmInfo(seconds, width, height, fps, degrees, film.has_audio, num_frames, film.codec, tuple(lines))
+
+
+def read_frames(
+    path: str | Path, plan: Plan, size: Size = NATIVE, *, threads: int = 1, report: Report = warn
+) -> Frames:
+    """All frames of a plan at once: for plans that ask for few."""
+    (frames,) = iterate_frames(path, plan, size, chunk=sys.maxsize, threads=threads, report=report)
+    return frames
+
+
+def iterate_frames(
+    path: str | Path, plan: Plan, size: Size = NATIVE, *, chunk: int = 64, threads: int = 1, report: Report = warn
+) -> Iterator[Frames]:
+    """The frames of a plan, `chunk` at a time: a film of any length in the memory of one chunk."""
+    for _, frames in watch(path, {"frames": View(plan, size)}, chunk=chunk, threads=threads, report=report):
+        yield frames
+
+
+def watch(
+    path: str | Path, views: Mapping[str, View], *, chunk: int = 64, threads: int = 1, report: Report = warn
+) -> Iterator[tuple[str, Frames]]:
+    """Several views in one decoding: (name, up to `chunk` frames) as they fill up, each view in order of time.
+
+    `Frames.times` are the presentation times of the frames shown, in seconds from the film's start. A damaged film
+    gives its good frames; `report` gets one line for each kind of damage.
+    """
+    path = Path(path)
+    film = scan(path, report)
+    viewers = [_Viewer(name, view, film, chunk) for name, view in views.items()]
+    moments = np.unique(np.concatenate([viewer.asked for viewer in viewers]))  # of all views together
+    damage: list[str] = []
+    for moment, (tick, frame) in zip(moments, _on_screen(path, film, moments, threads, damage), strict=False):
+        for viewer in viewers:
+            try:
+                yield from viewer.look(moment, tick, frame)
+            except (WatchwordError, FFmpegError) as error:
+                raise WatchwordError(f"cannot read {shown(path)}: {error}") from error
+    if damage:
+        report(f"{shown(path)} is damaged: {len(damage)} of {len(film.ticks)} frames cannot be decoded ({damage[0]})")
+
+
+class _Viewer:
+    """Collects the pictures of one view."""
+
+    def __init__(self, name: str, view: View, film: Scan, chunk: int) -> None:
+        self.name, self.film, self.chunk = name, film, chunk
+        seconds = view.plan.times(film.timeline)
+        # A microsecond of grace: 0.1 + 0.2 must still find the frame at 0.3.
+        self.asked = np.floor((seconds + 1e-6) / float(film.tick)).astype(np.int64) + film.origin  # (K,) ascending
+        self.converter = Converter(view.size, film.aspect)
+        self.done = 0
+        self.times: list[float] = []
+        self.pictures: NDArray[np.uint8] | None = None
+
+    def look(self, moment: int, tick: int, frame: VideoFrame) -> Iterator[tuple[str, Frames]]:
+        """Takes the frame as often as this moment is asked for; gives a chunk whenever one is full."""
+        picture: NDArray[np.uint8] | None = None
+        while self.done < len(self.asked) and self.asked[self.done] == moment:
+            if picture is None:
+                picture = self.converter.picture(frame)  # (H, W, 3)
+            if self.pictures is None:
+                room = min(self.chunk, len(self.asked) - self.done)
+                self.pictures = np.empty((room, *picture.shape), np.uint8)
+            self.pictures[len(self.times)] = picture
+            self.times.append(float((tick - self.film.origin) * self.film.tick))
+            self.done += 1
+            if len(self.times) == len(self.pictures):
+                yield self.name, Frames(self.pictures, np.array(self.times))
+                self.pictures, self.times = None, []
+
+
+def _on_screen(
+    path: Path, film: Scan, moments: NDArray[np.int64], threads: int, damage: list[str]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """For each moment (ticks, ascending) the frame that is on screen, and since when."""
+    done = 0
+    if film.exact:
+        visible = np.unique(film.ticks[~film.hidden])
+        expected = visible[np.searchsorted(visible, moments, "right").clip(1) - 1]
+        for tick, frame in _decoded(path, film, expected, threads, damage):
+            if tick > expected[done]:
+                break  # a frame did not come: the plain way
+            while tick == expected[done]:
+                yield tick, frame
+                done += 1
+                if done == len(moments):
+                    return
+    damage.clear()
+    previous: tuple[int, VideoFrame] | None = None
+    for tick, frame in _decoded(path, film, None, threads, damage):
+        previous = previous or (tick, frame)  # before the first frame is the first frame
+        while moments[done] < tick:
+            yield previous
+            done += 1
+            if done == len(moments):
+                return
+        previous = tick, frame
+    if previous is None:
+        raise WatchwordError(f"cannot read {shown(path)}: none of its frames can be decoded")
+    for _ in range(done, len(moments)):  # the last good frame stays on screen
+        yield previous
+
+
+def _decoded(
+    path: Path, film: Scan, expected: NDArray[np.int64] | None, threads: int, damage: list[str]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Frames in the order of showing: those at the expected ticks and whatever falls out on the way; None: all."""
+    wanted = np.ones(len(film.ticks), bool) if expected is None else np.isin(film.ticks, expected) & ~film.hidden
+    needed = packets_to_decode(film.ticks, film.keys, wanted)
+    last = int(np.flatnonzero(needed)[-1])
+    clock = _Clock(film)
+    with opened(path) as container:
+        stream = video_stream(path, container)
+        stream.thread_count, stream.thread_type = threads, "AUTO"
+        decoder = stream.codec_context
+        skips = expected is not None and decoder.name in CAN_SKIP
+
+        def feed(packet: "Packet[VideoStream] | None") -> Iterator[tuple[int, VideoFrame]]:
+            try:
+                frames = decoder.decode(packet)
+            except EOFError:
+                return
+            except FFmpegError as error:
+                damage.append(error.strerror or str(error))
+                return
+            for frame in frames:
+                tick = clock.read(frame)
+                if frame.is_corrupt:
+                    damage.append("frame marked as broken")
+                else:
+                    yield tick, frame
+
+        whole = True  # nothing was left out since the last fed packet
+        skipping = False
+        for index, packet in enumerate(_packets(container, stream)):
+            if index > last:
+                break
+            if not needed[index]:
+                whole = False
+                continue
+            if not whole and film.keys[index]:
+                yield from feed(None)
+                decoder.flush_buffers()
+            whole = True
+            if skips and skipping == wanted[index]:
+                skipping = not wanted[index]
+                decoder.skip_frame = "NONREF" if skipping else "DEFAULT"
+            yield from feed(packet)
+        yield from feed(None)
+
+
+def packets_to_decode(
+    ticks: NDArray[np.int64], keys: NDArray[np.bool_], wanted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which packets, in the order of decoding, must be decoded to see the wanted ones: from a key frame on to each."""
+    indices = np.arange(len(ticks))
+    key_of = np.maximum.accumulate(np.where(keys, indices, 0))  # where each packet's group begins
+    leads = ticks < ticks[key_of]  # shown before its group's key frame: it may refer to the group before
+    begins = np.where(leads & (key_of > 0), key_of[key_of - 1], key_of)
+    edges = np.zeros(len(ticks) + 1, np.int64)
+    np.add.at(edges, begins[wanted], 1)
+    np.add.at(edges, indices[wanted] + 1, -1)
+    needed: NDArray[np.bool_] = edges[:-1].cumsum() > 0
+    entered = (key_of == 0) | needed[key_of - 1]  # the group before is decoded too
+    needed &= entered | ~leads
+    return needed
+
+
+class _Clock:
+    """The presentation time of each frame that comes out of the decoder."""
+
+    def __init__(self, film: Scan) -> None:
+        self.film = film
+        self.step = max(1, round((film.timeline.end - film.timeline.times[-1]) / float(film.tick)))
+        self.shift: int | None = None
+        self.last: int | None = None
+
+    def read(self, frame: VideoFrame) -> int:
+        tick = frame.pts if self.film.exact else self._in_order(frame.dts)
+        if tick is None:
+            tick = self.film.origin if self.last is None else self.last + self.step
+        self.last = tick
+        return tick
+
+    def _in_order(self, decode_time: int | None) -> int | None:
+        """A decoder's delay is the same for all frames: the first is shown at the film's start."""
+        if decode_time is None:
+            return None
+        if self.shift is None:
+            self.shift = self.film.origin - decode_time
+        return max(decode_time + self.shift, self.film.origin if self.last is None else self.last)
+
+
+def _packets(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":
+    """The same packets that `scan` saw, up to where the file breaks off."""
+    try:
+        for packet in container.demux(stream):
+            if packet.size or packet.dts is not None:
+                yield packet
+    except FFmpegError:
+        return  # reported by the scan

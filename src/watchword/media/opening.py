@@ -1,0 +1,134 @@
+"""Opening a file that somebody else made: one film, from one ordinary file, and nothing else.
+
+FFmpeg also reads playlists and lists that make it open *other* files or addresses. A film that comes from a stranger
+must not read /etc/passwd or call a host, so only the `file` protocol is allowed and formats that point elsewhere are
+not. Devices and pipes may never end: only regular files are opened. Dimensions are limited before memory is taken.
+"""
+
+import os
+import stat
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+import av
+import av.logging
+from av.container import InputContainer
+from av.stream import Disposition
+from av.video.stream import VideoStream
+
+from watchword.errors import WatchwordError
+
+av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
+
+MAX_PIXELS = 100_000_000    # 12 k x 8 k: more than any camera's film, less than a machine's memory
+MAX_SECONDS = 1_000_000.0   # eleven days: a time stamp beyond it is a lie, and sampling it would never end
+
+# Demuxers that open other files, addresses or devices, run scripts, or take any text for a picture.
+REFUSED = {
+    "concat", "dash", "hds", "hls", "image2", "imf", "mlv", "smoothstreaming", "vobsub", "webm_dash_manifest",
+    "rtp", "rtsp", "sap", "sdp", "whip",
+    "alsa", "fbdev", "kmsgrab", "oss", "video4linux2,v4l2", "x11grab",
+    "avisynth", "lavfi", "vapoursynth", "svg_pipe", "tty",
+}  # fmt: skip
+OPTIONS = {
+    "protocol_whitelist": "file",
+    "format_whitelist": ",".join(sorted(av.formats_available - REFUSED)),
+    "max_pixels": str(MAX_PIXELS),
+}
+
+Report = Callable[[str], None]  # gets one line for each thing that is wrong with a film that can still be used
+
+
+class DamagedFilm(UserWarning):
+    """A film is broken or cut short; what is good of it was used."""
+
+
+def warn(line: str) -> None:
+    """The report when a caller gives none. To collect the lines of one film in a thread: `report=lines.append`."""
+    warnings.warn(line, DamagedFilm, stacklevel=2)
+
+
+def shown(path: Path) -> str:
+    """A name that any terminal can print on one line, whatever bytes it is made of."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[InputContainer]:
+    """The film, open; whatever goes wrong between here and its closing becomes one line."""
+    _check_file(path)
+    try:
+        # An absolute name after `file:` is never taken for an address, an option or a pattern.
+        container = av.open("file:" + os.path.abspath(path), options=OPTIONS, metadata_errors="replace")
+    except (av.FFmpegError, ValueError, OverflowError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        yield container
+    except av.FFmpegError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        container.close()
+
+
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """The film's main picture stream, ready to decode; cover art of a song is not a film."""
+    best = container.streams.best("video")
+    films = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+    if not films:
+        kinds = [stream.type for stream in container.streams if stream.type != "video"]
+        counts = [f"{kinds.count(kind)} {kind} stream{'s' * (kinds.count(kind) > 1)}" for kind in sorted(set(kinds))]
+        covers = len(container.streams.video)
+        counts += [f"{covers} cover picture{'s' * (covers > 1)}"] if covers else []
+        raise WatchwordError(f"cannot read {shown(path)}: no video stream ({', '.join(counts) or 'no stream'} found)")
+    stream = next((film for film in films if film is best), films[0])
+    context = stream.codec_context
+    if context is None:
+        raise WatchwordError(f"cannot read {shown(path)}: no decoder here knows its pictures; convert it to h264")
+    if context.width * context.height > MAX_PIXELS:
+        raise WatchwordError(
+            f"cannot read {shown(path)}: {context.width}x{context.height} pixels a frame, "
+            f"at most {MAX_PIXELS // 1_000_000} million are read; scale it down first"
+        )
+    context.options = {"max_pixels": str(MAX_PIXELS)}  # the stream's own header may say more than the container's
+    return stream
+
+
+def _check_file(path: Path) -> None:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise WatchwordError(f"cannot read {shown(path)}: no such file{_neighbour(path)}") from None
+    except (OSError, ValueError) as error:
+        raise WatchwordError(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise WatchwordError(f"cannot read {shown(path)}: it is a folder; name the films in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise WatchwordError(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
+    if status.st_size == 0:
+        raise WatchwordError(f"cannot read {shown(path)}: the file is empty (0 bytes); was its download cut short?")
+    if not os.access(path, os.R_OK):
+        raise WatchwordError(f"cannot read {shown(path)}: permission denied")
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, 10_000)]
+    except OSError:
+        return f" (nor is there a folder {shown(path.parent)})"
+    close = get_close_matches(path.name, names, n=1)
+    return f"; did you mean {shown(path.parent / close[0])}?" if close else ""
+
+
+def _unreadable(path: Path, error: Exception) -> WatchwordError:
+    reason = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
+        reason = "not a film, or a playlist of other files, which is refused; give the film itself"
+    elif isinstance(error, av.error.InvalidDataError):
+        reason = "FFmpeg finds no film in it (damaged, cut short, or another kind of file)"
+    return WatchwordError(f"cannot read {shown(path)}: {reason}")
