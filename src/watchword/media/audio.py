@@ -51,35 +51,29 @@ def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float
         if stream.codec_context is None:
             report(f"{shown(path)}: this FFmpeg has no decoder for its sound; read as silent")
             return
-        resampler: AudioResampler | None = None
-        setting: tuple[str, str, int] | None = None
-        written, clock = 0, 0.0  # samples given; seconds of sound that they and the resampler hold
+        resampler, setting = None, None
+        written, clock = 0, 0.0  # samples given so far; seconds of sound heard so far
         for frame in _decoded(container, stream, damage):
-            if (frame.format.name, frame.layout.name, frame.sample_rate) != setting:  # may change midway
-                setting = frame.format.name, frame.layout.name, frame.sample_rate
+            begin = clock if frame.time is None else frame.time - (container.start_time or 0) / 1e6
+            hole = begin - clock
+            is_hole = (MIN_SILENCE if clock else 0.0) < hole <= MAX_SILENCE
+            if is_hole or setting != (frame.format.name, frame.layout.name, frame.sample_rate):  # may change midway
                 for samples in _resampled(resampler, None):
                     written += len(samples)
                     yield samples
-                resampler = AudioResampler(format="flt", layout="mono", rate=rate)
-            if frame.time is not None:
-                begin = frame.time - (container.start_time or 0) / 1e6
-                hole = begin - clock
-                if MIN_SILENCE < hole <= MAX_SILENCE or (written == 0 and 0 < hole <= MAX_SILENCE):
-                    for samples in _resampled(resampler, None):
-                        written += len(samples)
-                        yield samples
-                    resampler = AudioResampler(format="flt", layout="mono", rate=rate)
-                    silence = np.zeros(max(0, round(begin * rate) - written), np.float32)
-                    written += len(silence)
-                    yield silence
-                    clock = begin
+                setting = frame.format.name, frame.layout.name, frame.sample_rate
+                resampler = AudioResampler(format="fltp", rate=rate)
+            if is_hole:
+                silence = np.zeros(max(0, round(begin * rate) - written), np.float32)
+                written += len(silence)
+                yield silence
+                clock = begin
             clock += frame.samples / frame.sample_rate
-            frame.pts = None  # the resampler must not stretch: holes are filled here
+            frame.pts = None  # the resampler must not see holes: they are filled here
             for samples in _resampled(resampler, frame):
                 written += len(samples)
                 yield samples
-        for samples in _resampled(resampler, None):
-            yield samples
+        yield from _resampled(resampler, None)
     if damage:
         report(f"{shown(path)} is damaged: {len(damage)} packets of its sound cannot be decoded ({damage[0]})")
 
@@ -101,7 +95,7 @@ def _decoded(container: InputContainer, stream: AudioStream, damage: list[str]) 
 
 
 def _resampled(resampler: AudioResampler | None, frame: AudioFrame | None) -> Iterator[NDArray[np.float32]]:
-    if resampler is None:
-        return
-    for piece in resampler.resample(frame):
-        yield piece.to_ndarray()[0].astype(np.float32, copy=False)
+    """Mono is the mean of all channels, as audio networks were trained; None brings what the resampler holds back."""
+    for piece in resampler.resample(frame) if resampler else []:
+        if piece is not None:  # a resampler with nothing to do gives its argument back
+            yield piece.to_ndarray().mean(0, dtype=np.float32)  # (channels, samples) -> (samples,)

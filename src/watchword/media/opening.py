@@ -29,7 +29,7 @@ MAX_SECONDS = 1_000_000.0   # eleven days: a time stamp beyond it is a lie, and 
 
 # Demuxers that open other files, addresses or devices, run scripts, or take any text for a picture.
 REFUSED = {
-    "concat", "dash", "hds", "hls", "image2", "imf", "mlv", "smoothstreaming", "vobsub", "webm_dash_manifest",
+    "concat", "dash", "hds", "hls", "imf", "mlv", "smoothstreaming", "vobsub", "webm_dash_manifest",
     "rtp", "rtsp", "sap", "sdp", "whip",
     "alsa", "fbdev", "kmsgrab", "oss", "video4linux2,v4l2", "x11grab",
     "avisynth", "lavfi", "vapoursynth", "svg_pipe", "tty",
@@ -38,6 +38,7 @@ OPTIONS = {
     "protocol_whitelist": "file",
     "format_whitelist": ",".join(sorted(av.formats_available - REFUSED)),
     "max_pixels": str(MAX_PIXELS),
+    "pattern_type": "none",  # `holiday%03d.jpg` is one photograph
 }
 
 Report = Callable[[str], None]  # gets one line for each thing that is wrong with a film that can still be used

@@ -93,7 +93,9 @@ def scan(path: Path, report: Report) -> Scan:
     if not exact:
         origin = int(visible[0])
     times = (visible - origin) * float(tick)  # (frames,)
-    end = float(times[-1]) + float(tick) * max(duration or step, 1)
+    if not duration:  # of the last frame: as long as frames usually are
+        duration = round(float(np.median(np.diff(visible)))) if len(visible) > 1 else step
+    end = float(times[-1]) + float(tick) * max(duration, 1)
     if not max(abs(float(times[0])), end) < MAX_SECONDS:
         raise WatchwordError(
             f"cannot read {shown(path)}: its time stamps run from {times[0]:.0f} to {end:.0f} seconds; "
