@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.films import write_film
 
-from watchword.media import Rate, Shot, Squash, Uniform, histogram_shots, iterate_frames, read_frames
+from watchword.media import Rate, Shot, Squash, Uniform, histogram_shots, iterate_frames, read_frames, shots_from_cuts
 from watchword.media.shots import histograms
 from watchword.records import Frames
 
@@ -96,3 +96,10 @@ def test_cuts_between_real_clips_are_found() -> None:
     hits = sum(np.abs(found - start).min() < 0.01 for start in starts)
     assert hits >= 0.9 * len(starts)
     assert read_frames(paths[0], Uniform(2)).pictures.shape[0] == 2
+
+
+def test_likely_frames_in_a_row_are_one_transition() -> None:
+    cuts = np.array([0.1, 0.9, 0.2, 0.1, 0.6, 0.7, 0.1, 0.1, 0.9])
+    assert shots_from_cuts(cuts, np.arange(9.0), end=9.0) == [Shot(0.0, 2.0), Shot(2.0, 6.0), Shot(6.0, 9.0)]
+    assert shots_from_cuts(np.zeros(3), np.arange(3.0), end=3.0) == [Shot(0.0, 3.0)]
+    assert shots_from_cuts(np.zeros(0), np.zeros(0), end=3.0) == []

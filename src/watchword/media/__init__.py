@@ -12,7 +12,7 @@ from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_f
 from watchword.media.opening import DamagedFilm
 from watchword.media.pictures import CentreCrop, ShortSide, Squash
 from watchword.media.sampling import At, Ends, Plan, Rate, Stride, Uniform
-from watchword.media.shots import Shot, histogram_shots
+from watchword.media.shots import Shot, histogram_shots, shots_from_cuts
 from watchword.media.timeline import Timeline, read_timeline
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "read_audio",
     "read_frames",
     "read_timeline",
+    "shots_from_cuts",
     "watch",
 ]

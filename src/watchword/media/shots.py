@@ -54,6 +54,17 @@ def histogram_shots(
     return [Shot(start, stop) for start, stop in zip(starts, [*starts[1:], finish], strict=True)]
 
 
+def shots_from_cuts(cuts: FloatArray, times: FloatArray, *, end: float, threshold: float = 0.5) -> list[Shot]:
+    """Shots from what a network such as TransNetV2 says of every frame: how likely it is the last of its shot.
+
+    A run of likely frames is one transition, and belongs to the shot that it ends.
+    """
+    likely = np.asarray(cuts) > threshold  # (F,)
+    begins = np.flatnonzero(likely[:-1] & ~likely[1:]) + 1
+    starts = [float(time) for time in times[[0, *begins.tolist()]]] if len(times) else []
+    return [Shot(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=False)]
+
+
 def _differences(chunks: Iterable[Frames]) -> Iterator[tuple[float, float]]:
     """(time, how much of the picture changed its colour since the frame before, 0..1); 0 for the first."""
     before: FloatArray | None = None
