@@ -31,7 +31,7 @@ def histogram_shots(
     *,
     end: float | None = None,
     minimum_seconds: float = 0.6,
-    threshold: float = 0.3,
+    threshold: float = 0.4,
     contrast: float = 3.0,
 ) -> list[Shot]:
     """Shots of a film given as chunks of small frames (about 64 x 48, 8 a second or more), read once, in order.
