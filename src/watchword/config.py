@@ -117,6 +117,7 @@ class Selection(Settings):
     split: str = "val"
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
+    length_power: float = Field(0.0, ge=0)          # of the beam
     every: int = Field(1, ge=1)                     # epochs
 
     @model_validator(mode="after")

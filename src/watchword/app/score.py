@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def score(
-    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: [sentences]}")],
+    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[sentences]}")],
     hypotheses: Annotated[Path, typer.Argument(help="COCO results, {id: sentence} or JSON lines of video, caption")],
     split: Annotated[str | None, typer.Option(help="which split of captions.jsonl to score against")] = None,
     allow_missing: Annotated[bool, typer.Option(help="score only the videos that both files have")] = False,

@@ -236,7 +236,8 @@ class Trainer:
         """Every process validates for itself: all come to the same scores and agree on when to stop."""
         random_state = torch.get_rng_state()
         self.model.eval()
-        search = Search(self.recipe.selection.beam, max_words=self.recipe.data.max_words)
+        selection = self.recipe.selection
+        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words)
         captions = caption_videos(
             self.model, self.validation.features, self.validation.videos, self.vocabulary, search,
             device=self.accelerator.device,
