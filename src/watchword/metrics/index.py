@@ -68,6 +68,9 @@ class Scores:
         row = self.videos.index(video)
         return {name: float(values[row]) for name, values in self.per_video.items()}
 
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value:.4f}" for name, value in self.corpus.items())
+
 
 class ReferenceIndex:
     """The references of many videos, ready to score sentences against.
