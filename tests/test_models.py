@@ -7,7 +7,7 @@ import torch
 
 from conftest import noise_stream
 from watchword.decoding import beam, follow, greedy, rescore
-from watchword.losses import CrossEntropy, CrossEntropySettings
+from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.models import MODELS, Captioner, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 

@@ -19,7 +19,7 @@ from watchword.config import Phase, Recipe, Sampling, Schedule
 from watchword.data.dataset import Slot
 from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
-from watchword.losses import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
+from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
 from watchword.models import build_model
 from watchword.records import StreamArrays
 from watchword.store import Store

@@ -85,6 +85,16 @@ class CaptionData:
         ]
         return [slots[row] for row in random.permutation(len(slots))]
 
+    def plan_videos(self, seed: Sequence[int]) -> list[Slot]:
+        """The batches of an epoch that visits every video once, with some of its sentences."""
+        random = np.random.default_rng(seed)
+        size, per_video = self.settings.videos_per_batch, self.settings.captions_per_video
+        groups = []
+        for video in random.permutation(len(self.sentences)):
+            chosen = random.permutation(len(self.sentences[video]))[:per_video]
+            groups.append(Group(int(video), tuple(int(row) for row in chosen)))
+        return [Slot(tuple(groups[start : start + size])) for start in range(0, len(groups), size)]
+
     def batch(self, slot: Slot) -> Batch:
         videos = tuple(self.clips[group.video].video for group in slot.groups)
         chosen = [[self.sentences[group.video][row] for row in group.sentences] for group in slot.groups]

@@ -11,7 +11,8 @@ from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, Features
 from watchword.decoding import Ensemble, Found, Speaker, beam, follow, greedy
 from watchword.errors import WatchwordError
-from watchword.losses import CrossEntropy, CrossEntropySettings, Talker
+from watchword.losses import Talker
+from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.metrics import ReferenceIndex, Scores
 from watchword.records import Caption, Clip, FloatArray
 from watchword.store import Store

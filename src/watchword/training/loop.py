@@ -21,13 +21,13 @@ from watchword.config import Phase, Recipe
 from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, build_vocabulary
 from watchword.errors import WatchwordError
-from watchword.losses import Objective, build_loss
+from watchword.losses import Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
 from watchword.store import Store
 from watchword.tensors import Batch
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
-from watchword.training.run import Run, pack_optimizer, unpack_optimizer
+from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
 
 VALIDATION_METRICS = ("BLEU", "ROUGE_L", "CIDEr")  # METEOR costs more than it tells during training
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
@@ -121,6 +121,9 @@ class Trainer:
         self.data = CaptionData(parts["train"], store, self.vocabulary, recipe.data)
         self.validation = CaptionData(parts[recipe.selection.split], store, self.vocabulary, recipe.data)
         self.references = ReferenceIndex(references_of(parts[recipe.selection.split]))
+        self.material = Material(
+            self.vocabulary, references_of(parts["train"]), self.data.num_words, recipe.data.max_words
+        )
         self.seen = {"splits": split_checksum(clips), "widths": self.data.features.widths}
         use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
         self.accelerator = Accelerator(
@@ -153,15 +156,17 @@ class Trainer:
             board.close()
 
     def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
-        learner = self.accelerator.prepare(Learner(self.model, build_loss(phase.loss)))
+        objective = build_loss(phase.loss, self.material).to(self.accelerator.device)
+        learner = self.accelerator.prepare(Learner(self.model, objective))
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
         )  # type: ignore[call-arg]
         if self.resumed:
             unpack_optimizer(optimizer, self.resumed)
+            objective.load_state_dict(beginning_with("objective.", self.resumed))
             self.resumed = {}
         while self.place.epoch < phase.epochs and not self._out_of_patience(phase):
-            self._run_epoch(phase, learner, optimizer, report)
+            self._run_epoch(phase, learner, objective, optimizer, report)
             row = self._close_epoch(phase, optimizer)
             if board is not None:
                 for name, value in row.items():
@@ -170,16 +175,19 @@ class Trainer:
                 board.flush()
             scores = {name: value for name, value in row.items() if name not in ("phase", "epoch", "step")}
             report(Moment(self.place.phase, self.place.epoch, phase.epochs, 1, 1, row["loss"], scores))
-            self._save(optimizer)
+            self._save(objective, optimizer)
 
-    def _run_epoch(self, phase: Phase, learner: nn.Module, optimizer: torch.optim.Optimizer, report: Report) -> None:
-        """One pass over all training sentences, from wherever in it the run is."""
+    def _run_epoch(
+        self, phase: Phase, learner: nn.Module, objective: Objective, optimizer: torch.optim.Optimizer, report: Report
+    ) -> None:
+        """One pass over all training sentences (or videos), from wherever in it the run is."""
         place, accelerator = self.place, self.accelerator
-        slots = self.data.plan((self.recipe.seed, place.phase, place.epoch))
+        plan = self.data.plan_videos if objective.once_a_video else self.data.plan
+        slots = plan((self.recipe.seed, place.phase, place.epoch))
         # A batch holds sentences of like length: were the mean of each batch taken, a word of a short sentence would
         # weigh more than one of a long sentence, and what is said would come out short. So every batch is divided by
-        # the words of the mean batch.
-        mean_words = self.data.num_words / len(slots)
+        # what the mean batch weighs.
+        mean_weight = objective.epoch_weight(self.material) / len(slots)
         own_words = phase.sampling.share(place.epoch) if phase.sampling else 0.0
         learner.train()
         while place.batch < len(slots):
@@ -198,7 +206,7 @@ class Trainer:
                     f"phases.{place.phase}.learning_rate (now {rate:g}); the run keeps what was learned before"
                 )
             optimizer.zero_grad()
-            accelerator.backward(total * accelerator.num_processes / mean_words)  # processes average their gradients
+            accelerator.backward(total * accelerator.num_processes / mean_weight)  # processes average their gradients
             accelerator.clip_grad_norm_(self.model.parameters(), phase.clip)
             optimizer.step()
             place.batch, place.step = place.batch + 1, place.step + 1
@@ -206,7 +214,7 @@ class Trainer:
             mean = place.loss_total / place.loss_weight
             report(Moment(place.phase, place.epoch, phase.epochs, place.batch, len(slots), mean))
             if time.monotonic() - self.saved_at > 60 * self.recipe.save_minutes:
-                self._save(optimizer)
+                self._save(objective, optimizer)
 
     def _close_epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> dict[str, float]:
         """Validates, keeps the best weights, writes the log."""
@@ -253,10 +261,11 @@ class Trainer:
 
     # --- keeping and resuming --------------------------------------------------------------------------------------
 
-    def _save(self, optimizer: torch.optim.Optimizer) -> None:
+    def _save(self, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
         random_states = self.accelerator.gather(torch.get_rng_state().to(self.accelerator.device).unsqueeze(0))
         if self.accelerator.is_main_process:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+            tensors |= {f"objective.{name}": tensor for name, tensor in objective.state_dict().items()}
             tensors |= pack_optimizer(optimizer) | {"random": random_states}
             self.run.keep_last(tensors, asdict(self.place))
         self.saved_at = time.monotonic()
@@ -270,9 +279,7 @@ class Trainer:
                 "put it back, or begin a new run"
             )
         self.place = Place(**progress)
-        prefix = "model."
-        weights = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-        self.model.load_state_dict(weights)
+        self.model.load_state_dict(beginning_with("model.", tensors))
         self.resumed = tensors
         rank = self.accelerator.process_index
         if rank >= len(tensors["random"]):

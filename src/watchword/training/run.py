@@ -100,6 +100,11 @@ class Run:
         return values
 
 
+def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, under the rest of their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The state of an optimiser as named tensors: no pickle."""
     return {
@@ -111,8 +116,7 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith("optimizer."):
-            _, row, name = key.split(".", 2)
-            state.setdefault(int(row), {})[name] = tensor
+    for key, tensor in beginning_with("optimizer.", tensors).items():
+        row, name = key.split(".", 1)
+        state.setdefault(int(row), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,28 @@
+"""What training makes small: the table of losses, and how one is built from a recipe."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from watchword.errors import WatchwordError, unknown
+from watchword.losses.cross_entropy import CrossEntropy
+from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.reinforcement import Reinforce, SelfCritical
+
+LOSSES: dict[str, type[Objective]] = {
+    "cross_entropy": CrossEntropy,
+    "self_critical": SelfCritical,
+    "reinforce": Reinforce,
+}
+
+__all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]
+
+
+def build_loss(settings: Mapping[str, Any], material: Material) -> Objective:
+    """The `loss` table of a phase: its name, and the settings that this loss knows."""
+    values = dict(settings)
+    name = values.pop("name", None)
+    if not isinstance(name, str):
+        raise WatchwordError(f"a loss needs a name, one of {', '.join(LOSSES)}")
+    if name not in LOSSES:
+        raise unknown("loss", name, LOSSES)
+    return LOSSES[name](LOSSES[name].Settings.read(values, f"loss {name}"), material)

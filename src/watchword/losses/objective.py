@@ -1,0 +1,56 @@
+"""The contract of a loss: a sum, so that batches can be split and added."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from watchword.config import Settings
+from watchword.decoding import Speaker
+from watchword.tensors import Batch
+from watchword.text.vocabulary import Vocabulary
+
+
+class Talker(Speaker, Protocol):
+    """A speaker that also shows its logits."""
+
+    def logits(self, outputs: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a loss may know of the training data before the first batch."""
+
+    vocabulary: Vocabulary
+    references: Mapping[str, Sequence[str]]   # video -> captions
+    num_words: int                            # of all captions, ends among them
+    max_words: int
+
+    @property
+    def mean_length(self) -> float:
+        return self.num_words / sum(len(captions) for captions in self.references.values())
+
+
+@dataclass(frozen=True)
+class Loss:
+    """`total` over `weight` is the loss that the log shows; the gradient is that of the total."""
+
+    total: Tensor                # scalar with gradient
+    weight: Tensor               # scalar: how many words (or sentences) it counts
+
+
+class Objective(nn.Module, ABC):
+    """A loss with its settings. Buffers, such as a moving baseline, are saved and resumed with the weights."""
+
+    Settings: type[Settings]
+    once_a_video = False         # an epoch visits every video once, not every caption
+
+    @abstractmethod
+    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
+        """`own_words` is the share of words in the model's ear that are its own (scheduled sampling)."""
+
+    @abstractmethod
+    def epoch_weight(self, material: Material) -> float:
+        """What the totals of a whole epoch are divided by: a constant, so that every word weighs the same."""
