@@ -135,8 +135,8 @@ def test_lite0_has_the_shapes_it_says_and_the_published_number_of_parameters() -
     tensors = fetched("efficientnet_lite0")
     layers = EfficientNetLite(tensors)(torch.zeros(2, 224, 224, 3, dtype=torch.uint8))
     assert {name: tuple(values.shape) for name, values in layers.items()} == {
-        "block4": (2, 14, 14, 112),
-        "block6": (2, 7, 7, 320),
+        "stage5": (2, 14, 14, 112),
+        "stage7": (2, 7, 7, 320),
         "grid": (2, 7, 7, 1280),
         "pooled": (2, 1280),
     }

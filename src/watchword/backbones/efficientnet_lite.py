@@ -9,8 +9,8 @@ grid cell covers 32 x 32 pixels. Out come, channels last:
 
 | layer | shape at 224 | what |
 |---|---|---|
-| `block4` | (B, 14, 14, 112) | end of stage 5; 120 for Lite2 |
-| `block6` | (B, 7, 7, 320) | the last block; 352 for Lite2 |
+| `stage5` | (B, 14, 14, 112) | 120 wide for Lite2 |
+| `stage7` | (B, 7, 7, 320) | the last block; 352 wide for Lite2 |
 | `grid` | (B, 7, 7, 1280) | what the classifier reads, before pooling |
 | `pooled` | (B, 1280) | its mean |
 """
@@ -108,7 +108,7 @@ class EfficientNetLite(nn.Module):
         for index, stage in enumerate(self.stages):
             values = stage(values)
             if index in (4, 6):
-                layers[f"block{index}"] = values.permute(0, 2, 3, 1)
+                layers[f"stage{index + 1}"] = values.permute(0, 2, 3, 1)
         layers["grid"] = _relu6(self.head(values)).permute(0, 2, 3, 1)
         layers["pooled"] = layers["grid"].mean((1, 2))
         return layers

@@ -2,7 +2,7 @@
 
 `load_weights(name)` gives named tensors, whichever format the carrier has: from the installed package when pip has
 it (nothing of the package is imported), else from the cache folder, else fetched. `load_user_weights(path)` reads a
-checkpoint that nobody may ship to you. Networks take tensors, never files: `EfficientNetLite.from_weights(...)`.
+checkpoint that nobody may ship to you. Networks take tensors, never files: `EfficientNetLite(load_weights(name))`.
 """
 
 import importlib.metadata
