@@ -218,10 +218,12 @@ def test_silence_is_the_logarithm_of_the_offset_and_a_tone_is_loudest_in_its_ban
         assert mel.log_mel(tone, config).mean(0).argmax() == band
 
 
-def test_our_mel_bands_and_window_are_those_in_yamnets_own_file(ear: YamNet) -> None:
+def test_our_mel_bands_and_window_are_those_in_yamnets_own_file_and_its_bytes_have_steps(ear: YamNet) -> None:
     constants = {constant.name: constant.values for constant in read_constants(fetch(WEIGHTS["yamnet"]))}
     assert torch.allclose(constants["mel_spectrogram"].T, mel.mel_bands(), atol=1e-6)
     assert torch.allclose(constants["stft/hann_window/sub_2"], torch.hann_window(400), atol=1e-6)
+    first = constants["tower0/network/layer1/conv/Conv2D"]  # 8 bits: the largest of each filter is 127 of its steps
+    assert first[0].abs().max().item() / 127 == pytest.approx(0.00175687, abs=1e-8)
 
 
 def test_a_file_that_is_not_tensorflow_lite_is_refused(tmp_path: Path) -> None:
@@ -244,6 +246,12 @@ def test_the_ear_names_made_sounds_as_the_original_does(ear: YamNet, sound: Tens
     scores = heard.scores.mean(0)
     assert ear.class_names[int(scores.argmax())] == name
     assert scores.max().item() == pytest.approx(theirs, abs=0.03)
+
+
+def test_the_ears_vectors_are_the_originals_but_for_its_rounding(ear: YamNet) -> None:
+    vector = ear.hear(0.5 * torch.sin(2 * math.pi * 440 * SECONDS)).vectors.mean(0)
+    theirs = {648: 3.965, 130: 3.630, 40: 3.563, 296: 3.047, 267: 2.865}  # its five largest, by ai-edge-litert
+    assert {index: vector[index].item() for index in theirs} == pytest.approx(theirs, abs=0.08)
 
 
 def test_the_ear_hears_noise_in_noise(ear: YamNet) -> None:
