@@ -1,7 +1,7 @@
 """The Penn Treebank tokenizer as coco-caption runs it: version 3.4.1, lower-cased, one caption a line. No Java.
 
-Written from observation: the original was asked, as a black box, about every character of the basic plane, every short
-string over small alphabets and some hundred thousand captions; what follows answers the same.
+Fitted to the original's answers: it was asked, as a black box, about nearly every character of the basic plane, short
+strings over small alphabets, word lists and mutated captions, and rules were changed until the answers agreed.
 
 It is a lexer. At every place each rule is tried, the longest match wins (what a rule only looks at counts in its
 length), and among equals the rule that stands first. Most captions never get there: pieces between spaces that hold
