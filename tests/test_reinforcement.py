@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import noise_stream
-from test_training import assert_same, recipe, weights
 from torch import Tensor, nn
 
+from conftest import noise_stream
+from test_training import assert_same, recipe, weights
 from watchword.decoding import rescore
 from watchword.errors import WatchwordError
 from watchword.losses import Material, build_loss
@@ -54,7 +54,9 @@ class Table(nn.Module):
 def everything() -> Tensor:
     """Every sentence that can be drawn within three words: ended, or cut."""
     ended = [
-        (*words, EOS, *[PAD] * (2 - length)) for length in range(3) for words in itertools.product((4, 5), repeat=length)
+        (*words, EOS, *[PAD] * (2 - length))
+        for length in range(3)
+        for words in itertools.product((4, 5), repeat=length)
     ]
     return torch.tensor([*ended, *itertools.product((4, 5), repeat=3)])
 

@@ -50,6 +50,10 @@ def log_rows(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
+def assert_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    torch.testing.assert_close(dict(one), dict(other), rtol=0, atol=1e-6)
+
+
 def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():
@@ -151,6 +155,16 @@ def test_a_word_weighs_the_same_in_a_short_and_in_a_long_sentence(tmp_path: Path
         model = run.model()
         after = model.log_probabilities(follow(model, batch.streams, go).outputs)[0, 0, 1].exp()
     assert float(after[EOS]) == pytest.approx(2 / 3, abs=0.04)
+
+
+def test_a_run_can_start_from_the_weights_of_another(shapes: Path, tmp_path: Path) -> None:
+    first = loop.train(recipe(shapes, phases=[{"epochs": 3, "learning_rate": 0.02}]), tmp_path / "first")
+    gentle = [{"epochs": 1, "learning_rate": 1e-9}]
+    second = loop.train(recipe(shapes, start=first.folder, phases=gentle, seed=9), tmp_path / "second")
+    assert_close(second.model().state_dict(), first.model().state_dict())
+    assert Run(second.folder).recipe.start is not None
+    with pytest.raises(WatchwordError, match="made differently"):
+        loop.train(recipe(shapes, start=first.folder, model=SMALL | {"hidden_size": 12}), tmp_path / "third")
 
 
 def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:

@@ -136,10 +136,24 @@ class Recipe(Settings):
     seed: int = 0
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
+    start: Path | None = None                       # a run whose weights and words are begun with
     phases: tuple[Phase, ...] = Field((Phase(),), min_length=1)
     selection: Selection = Selection()
     save_minutes: float = Field(10.0, ge=0)         # everything that resuming needs is kept this often, and each epoch
     published: dict[str, float] = {}                # the paper's figures, beside ours in `watchword compare`
+
+
+_PATHS = (("data", "captions"), ("data", "store"), ("", "start"))
+
+
+def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:
+    """The settings as they stand in a recipe file in this folder: paths lead from there."""
+    values = recipe.model_dump()
+    for table, key in _PATHS:
+        place = values[table] if table else values
+        if place[key] is not None:
+            place[key] = os.path.relpath(place[key], folder)
+    return values
 
 
 def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
@@ -151,11 +165,10 @@ def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
         raise WatchwordError(f"no recipe {path}{near}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise WatchwordError(f"cannot read recipe {path}: {error}") from error
-    data = values.get("data")
-    if isinstance(data, dict):
-        for key in ("captions", "store"):
-            if isinstance(data.get(key), str):
-                data[key] = os.path.normpath(path.parent / data[key])
+    for table, key in _PATHS:
+        place = values.get(table) if table else values
+        if isinstance(place, dict) and isinstance(place.get(key), str):
+            place[key] = os.path.normpath(path.parent / place[key])
     for word in words:
         _override(values, word)
     return Recipe.read(values, str(path))

@@ -116,7 +116,8 @@ class Trainer:
             if not part:
                 raise WatchwordError(f"{recipe.data.captions} has no {split} videos; its splits: {_splits(clips)}")
         self.recipe, self.run = recipe, run
-        self.vocabulary = build_vocabulary(parts["train"], recipe.data.min_count)
+        start = Run(recipe.start) if recipe.start else None
+        self.vocabulary = start.vocabulary if start else build_vocabulary(parts["train"], recipe.data.min_count)
         store = Store(recipe.data.store)
         self.data = CaptionData(parts["train"], store, self.vocabulary, recipe.data)
         self.validation = CaptionData(parts[recipe.selection.split], store, self.vocabulary, recipe.data)
@@ -132,6 +133,8 @@ class Trainer:
         )
         torch.manual_seed(recipe.seed)
         self.model = build_model(recipe.model, self.data.features.widths, len(self.vocabulary))
+        if start:
+            load_matching(self.model, start.model(), start.name)
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
         self.place = Place()
         self.resumed: dict[str, Tensor] = {}
@@ -289,6 +292,15 @@ class Trainer:
         if self.accelerator.is_main_process and log.exists():
             with log.open("r+b") as file:
                 file.truncate(self.place.log_bytes)  # lines after the place that is resumed will be written again
+
+
+def load_matching(model: Captioner, trained: Captioner, name: str) -> None:
+    """The weights of a trained model into a new one of the same make."""
+    try:
+        model.load_state_dict(trained.state_dict())
+    except RuntimeError as error:
+        problem = str(error).splitlines()[-1].strip()
+        raise WatchwordError(f"cannot start from {name}, its model is made differently: {problem}") from error
 
 
 def _splits(clips: list[Any]) -> str:

@@ -12,7 +12,6 @@
 """
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from watchword.config import Recipe, read_recipe, write_toml
+from watchword.config import Recipe, read_recipe, relative_to, write_toml
 from watchword.errors import WatchwordError
 from watchword.files import write_whole
 from watchword.models import Captioner
@@ -65,10 +64,7 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WatchwordError(f"cannot make the run folder {self.folder}: {error.strerror}") from error
-        values = recipe.model_dump()
-        for key in ("captions", "store"):  # the run finds its data again from wherever it is called
-            values["data"][key] = os.path.relpath(values["data"][key], self.folder)
-        write_whole(self.folder / "recipe.toml", write_toml(values))
+        write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))
         write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
         vocabulary.save(self.folder / "vocabulary.txt")
 
