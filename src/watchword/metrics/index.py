@@ -219,17 +219,17 @@ class ReferenceIndex:
 
         folder = self._folder / f"{self._key}-meteor-{meteor.table_hash()[:16]}"
         if folder.is_dir():
-            with contextlib.suppress(WatchwordError):  # damaged or of another layout: made again
-                return meteor.MeteorIndex.load(folder)
-        index = meteor.MeteorIndex({video: self.tokenised(video) for video in self.videos})
-        with contextlib.suppress(OSError):  # an index that cannot be kept is computed again next time
-            scratch = Path(tempfile.mkdtemp(dir=self._folder, suffix=".part"))
-            index.save(scratch)
-            shutil.rmtree(folder, ignore_errors=True)
             try:
-                scratch.replace(folder)
-            except OSError:  # another process was quicker
-                shutil.rmtree(scratch, ignore_errors=True)
+                return meteor.MeteorIndex.load(folder)
+            except WatchwordError:  # damaged or of another layout: made again
+                shutil.rmtree(folder, ignore_errors=True)
+        index = meteor.MeteorIndex({video: self.tokenised(video) for video in self.videos})
+        # an index that cannot be kept is computed again next time; one that is there already came from a quicker process
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=self._folder, suffix=".part") as scratch:
+            made = Path(scratch) / "index"
+            made.mkdir()
+            index.save(made)
+            made.replace(folder)
         return index
 
 
