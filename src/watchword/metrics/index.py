@@ -224,7 +224,7 @@ class ReferenceIndex:
             except WatchwordError:  # damaged or of another layout: made again
                 shutil.rmtree(folder, ignore_errors=True)
         index = meteor.MeteorIndex({video: self.tokenised(video) for video in self.videos})
-        # an index that cannot be kept is computed again next time; one that is there already came from a quicker process
+        # an index that cannot be kept is computed again next time; one that is there by now is a quicker process's
         with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=self._folder, suffix=".part") as scratch:
             made = Path(scratch) / "index"
             made.mkdir()
