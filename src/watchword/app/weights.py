@@ -26,15 +26,14 @@ def list_weights() -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for column in ("name", "file", "package", "licence", "size", "sha256", "here"):
+    for column in ("name", "package", "licence", "size", "sha256", "here"):
         table.add_column(column, no_wrap=True)
     for name, files in carriers().items():
         for carrier in files:
             size = f"{carrier.size / 1e6:.1f} MB"
             where = "yes" if carrier.path.exists() else "installed" if _is_installed(carrier) else "no"
-            file = carrier.member.rpartition("/")[2]
-            table.add_row(name, file, carrier.package, carrier.licence, size, carrier.sha256[:12], where)
-    Console(width=max(Console().width, 110)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
+            table.add_row(name, carrier.package, carrier.licence, size, carrier.sha256[:12], where)
+    Console(width=max(Console().width, 120)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
 
 
 @weights.command("get")
