@@ -35,10 +35,10 @@ class Table:
 
 
 def all_sentences(max_words: int) -> Tensor:
-    """Every sentence of the two words that ends within max_words, and padding."""
+    """Every sentence of one word or more that ends within max_words, and padding."""
     found = [
         (*words, EOS, *[PAD] * (max_words - length - 1))
-        for length in range(max_words)
+        for length in range(1, max_words)
         for words in itertools.product((4, 5), repeat=length)
     ]
     return torch.tensor(found).expand(3, -1, -1)
@@ -61,14 +61,22 @@ def test_a_narrow_beam_reports_scores_of_its_own_sentences() -> None:
     assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
 
 
-def test_a_beam_of_one_is_greedy_when_greedy_ends() -> None:
-    for seed in range(8):
-        walked, searched = greedy(Table(seed), STREAMS, 12), beam(Table(seed), STREAMS, 1, 12)
-        ended = (walked.sentences[:, 0] == EOS).any(-1)
-        length = walked.sentences.shape[2]
-        better = searched.scores[ended, 0] >= walked.scores[ended, 0] - 1e-5  # ending early may be likelier still
-        assert better.all()
-        assert length <= 12
+def test_greedy_takes_the_likeliest_word_and_never_says_nothing() -> None:
+    speaker = Table(3)
+    speaker.table[:, BOS, BOS, EOS] = 0.0  # nothing would be likelier than anything
+    found = greedy(speaker, STREAMS, 12)
+    for video in range(3):
+        before, last, total = BOS, BOS, 0.0
+        for place, word in enumerate(found.sentences[video, 0].tolist()):
+            options = speaker.table[video, before, last].clone()
+            if place == 0:
+                options[EOS] = float("-inf")
+            assert word == int(options.argmax())
+            before, last, total = last, word, total + float(options[word])
+            if word == EOS:
+                break
+        assert float(found.scores[video, 0]) == pytest.approx(total, rel=1e-5)
+    assert (beam(speaker, STREAMS, 4, 6).sentences[:, 0, 0] != EOS).all()
 
 
 def test_a_sentence_that_never_ends_is_cut() -> None:
@@ -96,6 +104,11 @@ def test_samples_follow_the_probabilities_and_the_seed() -> None:
     torch.testing.assert_close(shares, speaker.table[:, BOS, BOS].exp(), atol=0.04, rtol=0)
     assert torch.equal(draw(0).sentences, draw(0).sentences)
     assert not torch.equal(draw(0).sentences, draw(1).sentences)
+
+
+def test_a_nucleus_of_nothing_leaves_the_likeliest_word() -> None:
+    likeliest = Table(2).table[:, BOS, BOS].argmax(-1, keepdim=True)
+    assert (sample(Table(2), STREAMS, 20, 1, nucleus=0.0).sentences[:, :, 0] == likeliest).all()
 
 
 def test_top_k_and_nucleus_leave_only_the_likeliest_words() -> None:

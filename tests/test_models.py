@@ -44,6 +44,18 @@ def test_padding_of_videos_changes_nothing(name: str) -> None:
     torch.testing.assert_close(log_probabilities(model), log_probabilities(model, pad=3), rtol=1e-4, atol=1e-5)
 
 
+def test_a_moment_with_nothing_to_see_does_not_hide_those_after_it(name: str) -> None:
+    model = small(name).eval()
+    gapped = streams()
+    for stream in gapped.values():
+        stream.mask[0, 1] = False
+        stream.values[0, 1] = 0
+    changed = {key: replace(stream, values=stream.values.clone()) for key, stream in gapped.items()}
+    changed["appearance"].values[0, LENGTHS[0] - 1] += 3  # the last moment of the first video
+    before, after = (follow(model, one, SENTENCES[:, :, 1:]).outputs for one in (gapped, changed))
+    assert (before - after)[0].abs().max() > 1e-4
+
+
 def test_sentences_of_a_video_do_not_hear_each_other(name: str) -> None:
     model = small(name).eval()
     together = log_probabilities(model)

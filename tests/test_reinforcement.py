@@ -20,12 +20,13 @@ from watchword.models import MODELS, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Memory, State, Step, Streams
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import loop
+from watchword.training.evaluation import Search, evaluate
 
 VOCABULARY = Vocabulary(["go", "on"])
 REFERENCES = {"a": ["go on", "go"], "b": ["on on go", "on"]}
-MATERIAL = Material(VOCABULARY, REFERENCES, num_words=11, max_words=3)
+MATERIAL = Material(VOCABULARY, REFERENCES, num_words=11, max_words=2)
 STREAMS = {"appearance": noise_stream([2, 2])}
-EMPTY = torch.zeros(2, 0, 1, dtype=torch.long)
+CAPTIONS = torch.tensor([[[BOS, 4, 5, EOS], [BOS, 4, EOS, PAD]], [[BOS, 5, EOS, PAD], [BOS, 5, 5, EOS]]])
 
 
 class Table(nn.Module):
@@ -89,7 +90,7 @@ def test_the_mean_of_the_estimator_is_the_exact_gradient(settings: dict[str, Any
     exact = exact_gradient(loss, model)
     mean = torch.zeros_like(exact)
     for _ in range(4):
-        total = loss(model, Batch(("a", "b"), STREAMS, EMPTY), 0.0).total
+        total = loss(model, Batch(("a", "b"), STREAMS, CAPTIONS), 0.0).total
         mean += torch.autograd.grad(total, model.table)[0] / 4
     assert float((mean - exact).norm() / exact.norm()) < 0.06
 
@@ -100,7 +101,7 @@ def test_a_baseline_makes_the_estimator_less_noisy() -> None:
         model = Table()
         loss = build_loss(settings | {"rewards": {"ROUGE_L": 1.0}}, MATERIAL)
         found = [
-            torch.autograd.grad(loss(model, Batch(("a", "b"), STREAMS, EMPTY), 0.0).total, model.table)[0]
+            torch.autograd.grad(loss(model, Batch(("a", "b"), STREAMS, CAPTIONS), 0.0).total, model.table)[0]
             for _ in range(60)
         ]
         return float(torch.stack(found).var(0).sum())
@@ -131,10 +132,36 @@ def test_with_the_end_as_a_word_a_sentence_that_stops_too_early_loses() -> None:
     assert gap[True] < gap[False]
 
 
+def test_a_sentence_that_was_cut_gets_no_credit_for_an_end() -> None:
+    references = {"v": ["a man plays"], "w": ["a dog runs"], "x": ["people cook"]}
+    index = ReferenceIndex(references, context="line", eos=True)
+    ended, cut = index.reward(["v"], [["a man plays", "a man plays"]], {"CIDEr": 1.0}, [[True, False]])[0]
+    assert ended == pytest.approx(10.0)
+    assert cut < ended
+
+
+def test_an_empty_share_of_a_batch_weighs_nothing() -> None:
+    """One of several processes may have nothing to do: its stand-in video must not count twice."""
+    nothing = torch.full((2, 1, 2), PAD)
+    batch = Batch(("a", "b"), STREAMS, nothing)
+    for name in ("self_critical", "cross_entropy"):
+        settings = {"name": name, "label_smoothing": 0.1}
+        loss = build_loss(settings, MATERIAL)(Table(), batch, 0.0)
+        assert float(loss.total.detach()) == 0
+        assert float(loss.weight) == 0
+
+
+def test_every_reward_of_the_papers_can_be_asked_for() -> None:
+    for rewards in ({"METEOR": 1.0, "Bleu_4": 1.0}, {"CIDEr": 1.0, "ROUGE_L": 1.0}):
+        loss = build_loss({"name": "self_critical", "rewards": rewards}, MATERIAL)
+        batch = Batch(("a", "b"), STREAMS, CAPTIONS)
+        shown = loss(Table(), batch, 0.0).shown
+        assert 0 < float(shown["reward"]) < 10
+
+
 def test_cross_entropy_is_mixed_in_by_its_share() -> None:
     model = Table()
-    sentences = torch.tensor([[[BOS, 4, 5, EOS], [BOS, 4, EOS, PAD]], [[BOS, 5, EOS, PAD], [BOS, 5, 5, EOS]]])
-    batch = Batch(("a", "b"), STREAMS, sentences)
+    batch = Batch(("a", "b"), STREAMS, CAPTIONS)
     taught = build_loss({"name": "cross_entropy"}, MATERIAL)(model, batch, 0.0).total
     alone = build_loss({"name": "self_critical", "cross_entropy": 1.0}, MATERIAL)(model, batch, 0.0).total
     assert float(alone.detach()) == pytest.approx(float(taught.detach()) / 2)  # two captions a video
@@ -151,7 +178,7 @@ def test_every_model_learns_from_rewards(name: str) -> None:
     torch.manual_seed(0)
     model = build_model({"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": 0.0}, {"appearance": 6}, 6)
     loss = build_loss({"name": "self_critical", "rewards": {"ROUGE_L": 1.0}, "rollouts": 8}, MATERIAL)
-    batch = Batch(("a", "b"), STREAMS, EMPTY)
+    batch = Batch(("a", "b"), STREAMS, CAPTIONS)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 
     def mean_reward() -> float:
@@ -192,3 +219,6 @@ def test_a_phase_of_rewards_follows_cross_entropy_and_resumes_bit_for_bit(shapes
     assert "objective.mean" in weights(tmp_path / "cut")
     rows = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
     assert [row["phase"] for row in rows] == [0, 0, 1, 1]
+    assert {"reward", "baseline"} <= rows[-1].keys()  # how a collapse would show
+    both = evaluate([loop.Run(tmp_path / "whole"), loop.Run(tmp_path / "cut")], "test", Search(beam=2), ("CIDEr",))
+    assert len(both.captions) == 8  # an ensemble after it

@@ -173,6 +173,73 @@ def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Pat
     assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 3
 
 
+def test_what_was_best_before_a_phase_survives_a_kill_in_its_first_epoch(shapes: Path, tmp_path: Path) -> None:
+    """The first epoch of a phase may replace the best weights that the phase began with."""
+    phases = [{"epochs": 2, "learning_rate": 0.02}, {"epochs": 2, "learning_rate": 0.01, "begin": "best"}]
+    whole = recipe(shapes, phases=phases)
+    loop.train(whole, tmp_path / "whole")
+
+    class CutError(Exception):
+        pass
+
+    def cut(moment: loop.Moment) -> None:  # the epoch is validated and its weights are kept, its place is not
+        if moment.phase == 1 and moment.scores:
+            raise CutError
+
+    with pytest.raises(CutError):
+        loop.train(whole, tmp_path / "cut", cut)
+    loop.resume(tmp_path / "cut")
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+
+
+def test_a_run_that_was_killed_before_anything_was_kept_begins_again(shapes: Path, tmp_path: Path) -> None:
+    loop.train(recipe(shapes), tmp_path / "whole")
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    (cut / "recipe.toml").write_text((tmp_path / "whole" / "recipe.toml").read_text())
+    (cut / "log.jsonl").write_text("{}\n")
+    loop.resume(cut)
+    assert_same(weights(tmp_path / "whole"), weights(cut))
+    assert (cut / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+
+
+def test_a_mistake_in_a_later_phase_shows_before_the_first(shapes: Path, tmp_path: Path) -> None:
+    phases = [{"epochs": 1}, {"epochs": 1, "loss": {"name": "cros_entropy"}}]
+    with pytest.raises(WatchwordError, match="did you mean 'cross_entropy'"):
+        loop.train(recipe(shapes, phases=phases), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("dropout", 2), ("hidden_size", 0), ("embedding_size", -1), ("attention_size", 0)]
+)
+def test_sizes_that_make_no_sense_are_one_line(shapes: Path, tmp_path: Path, key: str, value: float) -> None:
+    with pytest.raises(WatchwordError, match=f"model soft_attention: {key}"):
+        loop.train(recipe(shapes, model=SMALL | {key: value}), tmp_path / "run")
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_captions_without_a_word_are_one_line(shapes: Path, tmp_path: Path, split: str) -> None:
+    rows = [json.loads(line) for line in (shapes / "captions.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["split"] == split:
+            row["captions"] = ["...", "?"]
+    (tmp_path / "captions.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    values = recipe(shapes).model_dump()
+    values["data"]["captions"] = tmp_path / "captions.jsonl"
+    with pytest.raises(WatchwordError, match="has a word"):
+        loop.train(Recipe.read(values, "test"), tmp_path / "run")
+
+
+def test_features_that_changed_since_training_are_noticed(shapes: Path, tmp_path: Path) -> None:
+    run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
+    seen = json.loads((run.folder / "data.json").read_text())
+    seen["streams"]["appearance"] = "99 numbers, settings 00000000"
+    (run.folder / "data.json").write_text(json.dumps(seen))
+    with pytest.raises(WatchwordError, match="was trained on appearance of 99 numbers"):
+        evaluate([run], "test", Search(), ("CIDEr",))
+
+
 @pytest.mark.parametrize("split", ["test", "train"])
 def test_selecting_on_test_or_train_is_refused(shapes: Path, split: str) -> None:
     with pytest.raises(WatchwordError, match="select on 'val'"):
@@ -311,7 +378,7 @@ def test_scheduled_sampling_replaces_the_share_of_words_it_was_told() -> None:
     heard = OwnWords(model, 0.25)(outputs, words)
     assert (heard[:, 20:] == PAD).all()
     replaced = float((heard[:, :20] != 9).float().mean())
-    drawn_nine = float(model.log_probabilities(outputs)[..., 9].exp().mean())
+    drawn_nine = float(model.log_probabilities(outputs)[..., 9].exp().mean().detach())
     assert replaced == pytest.approx(0.25 * (1 - drawn_nine), abs=0.04)
 
 

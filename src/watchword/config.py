@@ -75,7 +75,7 @@ class Sampling(Settings):
         """The share of own words in an epoch of the phase."""
         if self.kind == "constant":
             return self.rate
-        return 1 - self.eta / (self.eta + exp(epoch / self.eta))
+        return 1 - self.eta / (self.eta + exp(min(epoch / self.eta, 700)))
 
 
 class Schedule(Settings):
@@ -117,7 +117,7 @@ class Selection(Settings):
     split: str = "val"
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
-    length_power: float = Field(0.0, ge=0)          # of the beam
+    length_power: float = Field(0.5, ge=0)          # of the beam
     every: int = Field(1, ge=1)                     # epochs
 
     @model_validator(mode="after")

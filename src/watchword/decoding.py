@@ -1,8 +1,8 @@
 """Finding sentences: following a given one, greedy, sampling, beam search, ensembles. Knows no model and no words.
 
 Everything is batched over videos and sentences, (B, S): there is no Python loop over either. A sentence here begins
-after BOS, ends with EOS (unless it was cut at `max_words`) and is padded with PAD; its score is the sum of the log
-probabilities of its words, EOS among them, over length ** length_power.
+after BOS, ends with EOS (unless it was cut at `max_words`, EOS counted) and is padded with PAD; its score is the sum of
+the log probabilities of its words, EOS among them, over length ** length_power.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,8 +83,12 @@ def rescore(speaker: Speaker, streams: Streams, sentences: Tensor, length_power:
 
 
 def greedy(speaker: Speaker, streams: Streams, max_words: int) -> Found:
-    """The likeliest word, again and again: one sentence a video."""
-    return _walk(speaker, streams, 1, max_words, lambda log_probs: log_probs.argmax(-1))
+    """The likeliest word, again and again: one sentence a video, of one word at least."""
+
+    def choose(log_probs: Tensor, first: bool) -> Tensor:
+        return (without_end(log_probs) if first else log_probs).argmax(-1)
+
+    return _walk(speaker, streams, 1, max_words, choose)
 
 
 def sample(
@@ -100,7 +104,7 @@ def sample(
 ) -> Found:
     """S sentences a video, word by word by their probabilities; scores are under the untouched distribution."""
 
-    def choose(log_probs: Tensor) -> Tensor:
+    def choose(log_probs: Tensor, first: bool) -> Tensor:
         narrowed = _narrow(log_probs / temperature, top_k, nucleus)
         flat = narrowed.softmax(-1).flatten(0, 1)
         return torch.multinomial(flat, 1, generator=generator).view(log_probs.shape[:2])
@@ -115,13 +119,18 @@ def _narrow(log_probs: Tensor, top_k: int | None, nucleus: float | None) -> Tens
         log_probs = log_probs.masked_fill(log_probs < least, float("-inf"))
     if nucleus is not None:
         ordered, order = log_probs.softmax(-1).sort(-1, descending=True)
-        beyond = ordered.cumsum(-1) - ordered >= nucleus  # the likeliest word always stays
+        beyond = ordered.cumsum(-1) - ordered > nucleus  # the likeliest word always stays
         log_probs = log_probs.masked_fill(beyond.gather(-1, order.argsort(-1)), float("-inf"))
     return log_probs
 
 
+def without_end(log_probs: Tensor) -> Tensor:
+    """Before the first word a search must not end: saying nothing is often likelier than any one long sentence."""
+    return log_probs.index_fill(-1, torch.tensor([EOS], device=log_probs.device), float("-inf"))
+
+
 def _walk(
-    speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, choose: Callable[[Tensor], Tensor]
+    speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, choose: Callable[[Tensor, bool], Tensor]
 ) -> Found:
     """One word after the other until every sentence has ended."""
     memory, state = speaker.encode(streams)
@@ -132,10 +141,10 @@ def _walk(
     ended = torch.zeros_like(words, dtype=torch.bool)
     scores = torch.zeros(words.shape, device=device)
     said = []
-    for _ in range(max_words):
+    for time in range(max_words):
         step = speaker.step(words, memory, state)
         log_probs = speaker.log_probabilities(step.outputs)
-        words = choose(log_probs)
+        words = choose(log_probs, time == 0)
         scores = scores + log_probs.gather(-1, words.unsqueeze(-1)).squeeze(-1).masked_fill(ended, 0)
         words = words.masked_fill(ended, PAD)
         said.append(words)
@@ -168,7 +177,8 @@ def beam(
     sentences = torch.full((batch, 1, max_words), PAD, device=device)
     for time in range(max_words):
         step = speaker.step(words, memory, state)
-        reached = scores.unsqueeze(-1) + speaker.log_probabilities(step.outputs)  # (B, S, V)
+        log_probs = speaker.log_probabilities(step.outputs)
+        reached = scores.unsqueeze(-1) + (log_probs if time else without_end(log_probs))  # (B, S, V)
         # at most `width` of the 2 * width best candidates can end, so `width` always stay in the beam
         candidates, place = reached.flatten(1).topk(min(2 * width, reached[0].numel()), -1)
         parent, words = place // reached.shape[-1], place % reached.shape[-1]

@@ -25,7 +25,7 @@ def compare(
     for folder in runs:
         run = Run(folder)
         found = run.scores(split)
-        rows[f"{run.name} (beam {found['beam']})"] = found["scores"]
+        rows[f"{run.name} (beam {found.get('beam', '?')})"] = found["scores"]
         if (folder / "recipe.toml").exists() and run.recipe.published:
             rows[f"{run.name}: published"] = run.recipe.published
     if as_json:

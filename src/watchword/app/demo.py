@@ -26,7 +26,7 @@ def demo(
     from watchword.data.annotations import read_annotations
     from watchword.data.shapes.films import ShapesConfig
     from watchword.data.shapes.folder import write_shapes
-    from watchword.training import Run, train
+    from watchword.training import Run, resume, train
     from watchword.training.evaluation import Search, evaluate
 
     run = Run(folder / "run")
@@ -39,6 +39,9 @@ def demo(
         recipe = Recipe.read(demo_recipe(folder, epochs), "demo")
         with training_bar() as report:
             train(recipe, run.folder, report)
+    elif not (run.folder / "model.safetensors").exists():  # an earlier demo was cut off
+        with training_bar() as report:
+            resume(run.folder, report)
     result = evaluate([run], "test", Search(), ("BLEU", "ROUGE_L", "CIDEr"))
 
     said = {caption.video: caption.text for caption in result.captions}
@@ -48,7 +51,7 @@ def demo(
         table.add_row(video, said[video], clips[video].captions[0])
     Console().print(table)
     Console().print(score_table({f"{len(said)} test films": result.scores.corpus}, "all films it has never seen"))
-    console.print(f"All of it is in {folder}: look at the films with watchword shapes {folder} --sheet sheet.png")
+    console.print(f"All of it is in {folder}; next: watchword evaluate {run.folder} --split val")
 
 
 def demo_recipe(folder: Path, epochs: int) -> dict[str, object]:

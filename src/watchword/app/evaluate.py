@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from watchword.errors import WatchwordError
+
 
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(help="A run folder; several are averaged as an ensemble.")],
     split: Annotated[str, typer.Option(help="The split that is described and scored.")] = "val",
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
-    length_power: Annotated[float, typer.Option(help="Scores are divided by words ** this.")] = 0.0,
+    length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
     output: Annotated[Path | None, typer.Option(help="Where results go; the (first) run folder if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores for a program.")] = False,
 ) -> None:
@@ -38,7 +40,10 @@ def evaluate(
 
         result = evaluate_runs(loaded, split, search, report=report)
     folder = output or runs[0]
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WatchwordError(f"cannot write into {folder}: {error.strerror}; is it a folder?") from error
     write_whole(folder / f"predictions-{split}.json", result.predictions_json())
     write_whole(folder / f"scores-{split}.json", result.scores_json())
     if as_json:

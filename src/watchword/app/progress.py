@@ -1,5 +1,6 @@
 """What a person sees while something takes long."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ def bar(transient: bool = False) -> Progress:
 @contextmanager
 def training_bar() -> Iterator["Report"]:
     """A bar for the batches of an epoch, and a line for each epoch that is done."""
+    if os.environ.get("RANK", "0") != "0":  # one of several processes speaks
+        yield lambda moment: None
+        return
     with bar(transient=True) as progress:
         task = progress.add_task("training", total=None)
 

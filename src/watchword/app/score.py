@@ -75,6 +75,8 @@ def score(
         if train is not None:
             answer["diversity"] = asdict(language)
         print(json.dumps(answer))
+        signature = "; ".join(f"{name}: {value}" for name, value in scores.signature.items())
+        Console(stderr=True, highlight=False).print(signature, soft_wrap=True, markup=False)
         return
     table = Table("metric", "score", *(["95 % interval"] if intervals else []),
                   *(["difference", "95 % interval", "p"] if comparison else []))  # fmt: skip
@@ -115,6 +117,6 @@ def _write(path: Path, scores: "Scores") -> None:
     else:
         content = json.dumps({video: dict(zip(names, row, strict=True)) for video, row in rows}, indent=1)
     try:
-        path.write_text(content, "utf-8")
+        path.write_text(content, "utf-8", errors="backslashreplace")
     except OSError as error:
         raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error

@@ -84,6 +84,8 @@ def _native_clip(row: Any, where: str, folder: Path) -> Clip:
         raise WatchwordError(f"{where}: captions of video {row['video']!r} must be a list of sentences")
     if category is not None and not isinstance(category, int):
         raise WatchwordError(f"{where}: category {category!r} of video {row['video']!r} must be a whole number")
+    if film is not None and not isinstance(film, str):
+        raise WatchwordError(f"{where}: path {film!r} of video {row['video']!r} must be text")
     film_path = folder / film if film else None
     return Clip(str(row["video"]), split_named(row["split"], where), tuple(captions), category, film_path)
 

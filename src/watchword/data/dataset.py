@@ -53,6 +53,8 @@ class CaptionData:
         self.features = Features(store, settings)
         self.features.check([clip.video for clip in clips])
         self.sentences = [encode_captions(clip.captions, vocabulary, settings.max_words) for clip in clips]
+        if not self.num_sentences:
+            raise WatchwordError(f"no caption of the {clips[0].split} videos has a word: nothing can be learned")
 
     def __len__(self) -> int:
         return len(self.clips)
@@ -113,6 +115,11 @@ class Features:
         self.moments = settings.moments
         self.streams = settings.streams
         self.widths = {stream: store.width(stream) for stream in settings.streams}
+
+    def described(self) -> dict[str, str]:
+        """Of each stream its width and the key of the settings that made it."""
+        keys = {stream: ",".join(self.store.keys(stream)) for stream in self.streams}
+        return {stream: f"{width} numbers, settings {keys[stream]}" for stream, width in self.widths.items()}
 
     def check(self, videos: Sequence[str]) -> None:
         """Says before the first batch, in one line, what is missing."""
@@ -175,10 +182,10 @@ def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: 
     """BOS, words, EOS for every caption. One that is cut has no EOS: nobody ended it there."""
     encoded = []
     for words in tokenise(captions, context="line"):
-        numbers = vocabulary.encode(words[:max_words])
-        ending = [EOS] if len(words) <= max_words else []
-        encoded.append(np.array([BOS, *numbers, *ending], np.int64))
-    return [sentence for sentence in encoded if len(sentence) > 2]  # a caption of punctuation alone says nothing
+        if words:  # a caption of punctuation alone says nothing
+            ending = [EOS] if len(words) <= max_words else []
+            encoded.append(np.array([BOS, *vocabulary.encode(words[:max_words]), *ending], np.int64))
+    return encoded
 
 
 def pad_sentences(sentences: Sequence[Sequence[NDArray[Any]]]) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Cross entropy, label smoothing, scheduled sampling."""
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from watchword.config import Settings
@@ -10,7 +11,7 @@ from watchword.tensors import BOS, PAD, UNK, Batch
 
 
 class CrossEntropySettings(Settings):
-    label_smoothing: float = 0.0
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
 
 
 class CrossEntropy(Objective):
@@ -26,18 +27,24 @@ class CrossEntropy(Objective):
         return material.num_words
 
     def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
+        totals, words = self.of_videos(model, batch, own_words)
+        return Loss(totals.sum(), words.sum())
+
+    def of_videos(self, model: Talker, batch: Batch, own_words: float) -> tuple[Tensor, Tensor]:
+        """The sum of the losses of each video's words, (B,), and how many there are, (B,)."""
         targets = batch.sentences[:, :, 1:]  # (B, S, T)
         replace = OwnWords(model, own_words) if own_words > 0 else None
         outputs = follow(model, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
-        total = word_losses(model.logits(outputs[real]), targets[real], self.smoothing).sum()
-        return Loss(total, real.sum())
+        losses = word_losses(model.logits(outputs[real]), targets[real], self.smoothing)
+        video = real.nonzero()[:, 0]
+        return losses.new_zeros(len(targets)).index_add(0, video, losses), real.sum((1, 2))
 
 
 def word_losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """(M, V), (M,) -> (M,): one vocabulary product for all words of all sentences."""
     losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    if smoothing:
+    if smoothing and len(logits):
         sayable = logits[0].isfinite()
         uniform = logits.logsumexp(-1) - logits[:, sayable].mean(-1)
         losses = (1 - smoothing) * losses + smoothing * uniform

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -39,6 +39,7 @@ class Loss:
 
     total: Tensor                # scalar with gradient
     weight: Tensor               # scalar: how many words (or sentences) it counts
+    shown: dict[str, Tensor] = field(default_factory=dict)  # more for the log, means of the batch
 
 
 class Objective(nn.Module, ABC):

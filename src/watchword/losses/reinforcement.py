@@ -5,7 +5,8 @@ arXiv:1612.00563; leave-one-out baseline: Kool et al. 2019.
 
 The gradient of the expected reward is E[(r(w) - b) grad log p(w)] for any baseline b that does not know w. A rollout's
 log probability is summed over its words and its end, so where a sentence stops is learned too. With `eos` the end also
-counts as a word of the reward's n-grams: otherwise a sentence that stops at "playing a" loses nothing by it.
+counts as a word of the reward's n-grams (only of sentences that came to one): otherwise a sentence that stops at
+"playing a" loses nothing by it.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from watchword.config import Settings
 from watchword.decoding import Found, greedy, sample
+from watchword.errors import WatchwordError
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.losses.objective import Loss, Material, Objective, Talker
-from watchword.metrics import ReferenceIndex
-from watchword.tensors import Batch
+from watchword.metrics import NO_METEOR, ReferenceIndex, meteor_available
+from watchword.tensors import EOS, PAD, Batch
 
 REWARDS = ("CIDEr", "METEOR", "Bleu_4", "ROUGE_L")
 
@@ -29,7 +31,6 @@ REWARDS = ("CIDEr", "METEOR", "Bleu_4", "ROUGE_L")
 class RewardSettings(Settings):
     rewards: dict[str, float] = Field({"CIDEr": 1.0})  # metric -> weight
     rollouts: int = Field(5, ge=1)                  # S sentences drawn for each video
-    temperature: float = Field(1.0, gt=0)
     cross_entropy: float = Field(0.0, ge=0, le=1)   # its share beside the reward's
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     eos: bool = True                                # the end of a sentence counts in CIDEr's n-grams
@@ -60,6 +61,8 @@ class PolicyGradient(Objective):
         self.max_words = material.max_words
         self.mean_length = material.mean_length
         self.index = ReferenceIndex(material.references, context="line", eos=settings.eos)
+        if "METEOR" in settings.rewards and not meteor_available():
+            raise WatchwordError(NO_METEOR)
         self.cross_entropy = CrossEntropy(CrossEntropySettings(label_smoothing=settings.label_smoothing))
 
     def epoch_weight(self, material: Material) -> float:
@@ -70,18 +73,19 @@ class PolicyGradient(Objective):
         raise NotImplementedError
 
     def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
-        found = sample(
-            model, batch.streams, self.settings.rollouts, self.max_words, temperature=self.settings.temperature
-        )  # with gradient: the very pass that drew the words is the one that learns
+        # with gradient: the very pass that drew the words is the one that learns
+        found = sample(model, batch.streams, self.settings.rollouts, self.max_words + 1)
         rewards = self.reward(batch, found)
-        advantage = rewards - self.baseline(model, batch, rewards)
-        drawn = -(advantage * found.scores).mean(1).sum()
+        baseline = self.baseline(model, batch, rewards)
+        losses = -((rewards - baseline) * found.scores).mean(1)  # (B,)
+        captions = (batch.sentences != PAD).any(-1).sum(1)  # (B,)
         share = self.settings.cross_entropy
         if share:
-            taught = self.cross_entropy(model, batch, own_words)
-            captions = (batch.sentences[:, :, 1:] != 0).any(-1).sum(1).clamp(min=1).float().mean()
-            drawn = (1 - share) * drawn + share * taught.total / captions
-        return Loss(drawn, torch.tensor(len(batch.videos) * self.mean_length, device=drawn.device))
+            taught, _ = self.cross_entropy.of_videos(model, batch, own_words)
+            losses = (1 - share) * losses + share * taught / captions.clamp(min=1)
+        mine = (captions > 0).to(losses.dtype)  # a video without captions only stands in for an empty share of a batch
+        shown = {"reward": rewards.mean(), "baseline": baseline.mean()}
+        return Loss((losses * mine).sum(), mine.sum() * self.mean_length, shown)
 
     def reward(self, batch: Batch, found: Found) -> Tensor:
         """(B, S)"""
@@ -89,7 +93,8 @@ class PolicyGradient(Objective):
             [" ".join(self.vocabulary.decode(sentence)) for sentence in sentences]
             for sentences in found.sentences.tolist()
         ]
-        rewards = self.index.reward(batch.videos, spoken, self.settings.rewards)
+        ended = (found.sentences == EOS).any(-1).tolist()
+        rewards = self.index.reward(batch.videos, spoken, self.settings.rewards, ended)
         return torch.from_numpy(np.asarray(rewards, np.float32)).to(found.scores.device)
 
 
@@ -102,7 +107,7 @@ class SelfCritical(PolicyGradient):
         was_training = model.training  # type: ignore[attr-defined]
         model.eval()  # type: ignore[attr-defined]
         with torch.no_grad():
-            plain = self.reward(batch, greedy(model, batch.streams, self.max_words))
+            plain = self.reward(batch, greedy(model, batch.streams, self.max_words + 1))
         model.train(was_training)  # type: ignore[attr-defined]
         return plain  # (B, 1)
 

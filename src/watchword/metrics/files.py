@@ -98,7 +98,7 @@ def _read(path: Path) -> Any:
         raise WatchwordError(f"cannot read {path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
-    except json.JSONDecodeError as whole:
+    except json.JSONDecodeError as whole:  # not one document; JSON lines, maybe
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         rows = []
         for number, line in lines:
@@ -117,6 +117,8 @@ def _read(path: Path) -> Any:
         raise WatchwordError(f"{path}: {error.args[0]!r} stands there twice") from error
     except RecursionError as error:
         raise WatchwordError(f"cannot read {path}: nested too deep") from error
+    except ValueError as error:  # such as a number of thousands of digits
+        raise WatchwordError(f"cannot read {path}: {str(error).split(';')[0]}") from error
 
 
 class _RepeatedError(Exception):

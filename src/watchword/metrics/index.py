@@ -152,20 +152,26 @@ class ReferenceIndex:
         return Scores(corpus, self.videos, per_video, statistics, self.signature(metrics))
 
     def reward(
-        self, videos: Sequence[str], sentences: Sequence[Sequence[str]], weights: Mapping[str, float]
+        self,
+        videos: Sequence[str],
+        sentences: Sequence[Sequence[str]],
+        weights: Mapping[str, float],
+        ended: Sequence[Sequence[bool]] | None = None,
     ) -> Floats:
         """For S sentences of each of B videos the weighted sum of their scores, (B, S).
 
-        Names are those that are reported: Bleu_1 .. Bleu_4, METEOR (of the segment), ROUGE_L, CIDEr.
+        Names are those that are reported: Bleu_1 .. Bleu_4, METEOR (of the segment), ROUGE_L, CIDEr. `ended` says which
+        sentences came to their end (all, if not given): with `eos` only these have it as their last word.
         """
         for video in videos:
             if video not in self._number:
                 raise WatchwordError(f"video {video!r} has no references")
         each = [video for video, rollouts in zip(videos, sentences, strict=True) for _ in rollouts]
         tokens = [tokenise_line(sentence) for rollouts in sentences for sentence in rollouts]
+        ends = None if ended is None else [end for own in ended for end in own]
         total = np.zeros(len(each))
         for name, weight in weights.items():
-            total += weight * self._values(name, each, tokens)
+            total += weight * self._values(name, each, tokens, ends)
         return total.reshape(len(videos), -1) if each else np.zeros((len(videos), 0))
 
     def signature(self, metrics: Sequence[str] = tuple(METRICS)) -> dict[str, str]:
@@ -183,12 +189,15 @@ class ReferenceIndex:
             parts["METEOR"] = f"1.5, tables {meteor.table_hash()[:12]}"
         return parts
 
-    def _values(self, name: str, videos: Sequence[str], tokens: Sequence[Words]) -> Floats:
+    def _values(
+        self, name: str, videos: Sequence[str], tokens: Sequence[Words], ended: Sequence[bool] | None = None
+    ) -> Floats:
         """One score for each sentence, (sentences,)."""
         if name == "CIDEr":
             words = [_words(each) for each in tokens]
             if self.eos:
-                words = [[*each, EOS] for each in words]
+                ends = ended or [True] * len(words)
+                words = [[*each, EOS] if end else each for each, end in zip(words, ends, strict=True)]
             return self._cider.scores(look_up(self._kept.with_eos, self._numbers(videos), words))
         if name == "ROUGE_L":
             return np.array([self._rouge_of(video).score(each) for video, each in zip(videos, tokens, strict=True)])

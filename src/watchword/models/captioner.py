@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.config import Settings
@@ -15,10 +16,10 @@ NEVER_SAID = (PAD, BOS, UNK)
 class CaptionerConfig(Settings):
     """What every captioner has. Widths of the streams and the vocabulary's size come from the data."""
 
-    embedding_size: int = 300
-    hidden_size: int = 512
-    dropout: float = 0.5          # on words, projected features and outputs
-    feature_dropout: float = 0.0  # on the features as they come
+    embedding_size: int = Field(300, ge=1)
+    hidden_size: int = Field(512, ge=1)
+    dropout: float = Field(0.5, ge=0, lt=1)          # on words, projected features and outputs
+    feature_dropout: float = Field(0.0, ge=0, lt=1)  # on the features as they come
 
 
 class Captioner(nn.Module, ABC):

@@ -19,6 +19,7 @@ read to their own last frame. No attention.
 from collections.abc import Mapping
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -29,9 +30,9 @@ from watchword.tensors import Memory, State, Step, Stream, Streams
 
 
 class S2VTConfig(CaptionerConfig):
-    embedding_size: int = 500  # Sec. 3.3
-    hidden_size: int = 1000    # Sec. 3.3
-    frame_size: int = 500      # Sec. 3.3
+    embedding_size: int = Field(500, ge=1)  # Sec. 3.3
+    hidden_size: int = Field(1000, ge=1)    # Sec. 3.3
+    frame_size: int = Field(500, ge=1)      # Sec. 3.3
 
 
 class S2VT(Captioner):
@@ -68,17 +69,27 @@ class S2VT(Captioner):
 
     def _frames(self, streams: Streams) -> tuple[Tensor, Tensor]:
         """All streams side by side, places averaged: (B, F, D); how many moments are real: (B,)."""
-        chosen = [streams[name] for name in self.widths]
-        if len({stream.values.shape[1] for stream in chosen}) > 1:
-            counts = ", ".join(f"{name} {streams[name].values.shape[1]}" for name in self.widths)
-            raise WatchwordError(f"s2vt reads streams that share their moments; here: {counts}; train one run a stream")
-        return torch.cat([_moments(stream) for stream in chosen], -1), chosen[0].mask.any(-1).sum(1)
+        lengths = {name: _lengths(streams[name]) for name in self.widths}
+        first, *others = lengths.values()
+        if any(not torch.equal(first, other) for other in others):
+            counts = ", ".join(f"{name} {length[0]}" for name, length in lengths.items())
+            raise WatchwordError(
+                f"s2vt reads streams that share their moments, here a video has {counts}: train one run a stream"
+            )
+        longest = int(first.max())
+        return torch.cat([_moments(streams[name])[:, :longest] for name in self.widths], -1), first
 
     @staticmethod
     def _read(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, last = lstm(packed)
         return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])[0], last
+
+
+def _lengths(stream: Stream) -> Tensor:
+    """Up to and with the last moment at which there is something to see: (B,)."""
+    seen = stream.mask.any(-1)  # (B, F)
+    return (seen * torch.arange(1, seen.shape[1] + 1, device=seen.device)).amax(1)
 
 
 def _moments(stream: Stream) -> Tensor:

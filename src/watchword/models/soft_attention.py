@@ -16,6 +16,7 @@ features and output; the first state is a learned map of the mean feature (the p
 from collections.abc import Mapping
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean
@@ -25,7 +26,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 
 class SoftAttentionConfig(CaptionerConfig):
-    attention_size: int = 256
+    attention_size: int = Field(256, ge=1)
 
 
 class SoftAttention(Captioner):

@@ -53,8 +53,10 @@ class Vocabulary:
         """Ties weights to the words they were trained with."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()[:16]
 
-    def save(self, path: Path) -> None:
-        path.write_text("\n".join(self.words[len(SPECIALS) :]) + "\n", "utf-8")
+    @property
+    def text(self) -> str:
+        """One word a line, as `load` reads it."""
+        return "\n".join(self.words[len(SPECIALS) :]) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":

@@ -29,7 +29,7 @@ class LoadedCaptioner:
         settings = run.recipe.data
         return cls(run, run.model(), run.vocabulary, Features(Store(store or settings.store), settings))
 
-    def describe(self, videos: Sequence[str], beam: int = 5, length_power: float = 0.0) -> list[Caption]:
+    def describe(self, videos: Sequence[str], beam: int = 5, length_power: float = 0.5) -> list[Caption]:
         """A sentence for each video of the store, and where each of its words looked: attention (T, F, N) a stream."""
         self.features.check(videos)
         search = Search(beam, length_power, self.run.recipe.data.max_words)

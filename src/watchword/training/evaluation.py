@@ -16,7 +16,7 @@ from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.metrics import ReferenceIndex, Scores
 from watchword.records import Caption, Clip, FloatArray
 from watchword.store import Store
-from watchword.tensors import Batch
+from watchword.tensors import PAD, Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
 
@@ -28,13 +28,15 @@ class Search:
     """How sentences are looked for."""
 
     beam: int = 5
-    length_power: float = 0.0   # score = log probability / words ** length_power
-    max_words: int = 20
+    length_power: float = 0.5   # score = log probability / words ** length_power
+    max_words: int = 20         # and an end
 
     def __call__(self, speaker: Speaker, batch: Batch) -> Found:
-        if self.beam == 1:
-            return greedy(speaker, batch.streams, self.max_words)
-        return beam(speaker, batch.streams, self.beam, self.max_words, length_power=self.length_power)
+        if self.beam > 1:
+            return beam(speaker, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
+        found = greedy(speaker, batch.streams, self.max_words + 1)
+        lengths = (found.sentences != PAD).sum(-1)
+        return Found(found.sentences, found.scores / lengths**self.length_power)
 
 
 @torch.no_grad()
@@ -60,7 +62,7 @@ def caption_videos(
         for row, video in enumerate(batch.videos):
             words = tuple(vocabulary.decode(found.sentences[row, 0].tolist()))
             looked = {
-                name: _real_part(weights[row, 0, : len(words)], batch.streams[name].mask[row])
+                name: _real_part(weights[row, 0, : len(words)], batch.streams[name.rpartition(":")[2]].mask[row])
                 for name, weights in attention.items()
             }
             captions.append(Caption(video, words, float(found.scores[row, 0]), looked))
@@ -91,7 +93,7 @@ def mean_word_loss(model: Talker, data: CaptionData, device: torch.device | str)
     for slot in data.plan(seed=(0,)):
         loss = measure(model, data.batch(slot).to(device), own_words=0.0)
         total, weight = total + float(loss.total), weight + float(loss.weight)
-    return total / weight
+    return total / max(weight, 1.0)  # a split of unknown words alone has nothing to weigh
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,23 @@ def evaluate(
     if not chosen:
         there = ", ".join(sorted({clip.split for clip in clips}))
         raise WatchwordError(f"{first.recipe.data.captions} has no {split} videos; its splits: {there}")
-    if split_checksum(clips) != first.seen["splits"]:
-        raise WatchwordError(
-            f"{first.recipe.data.captions} is not what {first.name} was trained on (captions or splits have changed): "
-            "a score on it could count training videos; put the file back"
-        )
+    sums = split_checksum(clips)
     streams = tuple(dict.fromkeys(stream for run in runs for stream in run.recipe.data.streams))
     settings = first.recipe.data.model_copy(update={"streams": streams})
     features = Features(Store(settings.store), settings)
+    described = features.described()
+    for run in runs:
+        if run.seen["splits"] != sums:
+            raise WatchwordError(
+                f"{first.recipe.data.captions} is not what {run.name} was trained on (captions or splits changed): "
+                "a score on it could count training videos; put the file back"
+            )
+        changed = [stream for stream, what in run.seen["streams"].items() if described[stream] != what]
+        if changed:
+            raise WatchwordError(
+                f"{run.name} was trained on {changed[0]} of {run.seen['streams'][changed[0]]}; "
+                f"{settings.store} has {described[changed[0]]}: name the run's own store"
+            )
     videos = [clip.video for clip in chosen]
     features.check(videos)
     models = [run.model() for run in runs]

@@ -21,7 +21,7 @@ from watchword.config import Phase, Recipe
 from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, build_vocabulary
 from watchword.errors import WatchwordError
-from watchword.losses import Material, Objective, build_loss
+from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
 from watchword.store import Store
@@ -47,6 +47,7 @@ class Place:
     step: int = 0                 # batches of the run that are done
     loss_total: float = 0.0       # of the epoch so far
     loss_weight: float = 0.0
+    shown: dict[str, float] = field(default_factory=dict)  # sums over the epoch's batches of what a loss shows
     best: float | None = None
     best_epoch: int = 0
     waited: int = 0               # validations without a better score
@@ -89,6 +90,9 @@ def resume(folder: Path, report: Report = lambda moment: None) -> Run:
     last = run.last()
     if last is not None:
         trainer.restore(*last)
+    elif trainer.accelerator.is_main_process:  # cut off before anything was kept: from the beginning
+        run.begin(trainer.recipe, trainer.vocabulary, trainer.seen)
+        (folder / "log.jsonl").unlink(missing_ok=True)
     trainer.run_phases(report)
     return run
 
@@ -101,9 +105,9 @@ class Learner(nn.Module):
         self.model = model
         self.objective = objective
 
-    def forward(self, batch: Batch, own_words: float) -> tuple[Tensor, Tensor]:
-        loss = self.objective(self.model, batch, own_words)
-        return loss.total, loss.weight
+    def forward(self, batch: Batch, own_words: float) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        loss: Loss = self.objective(self.model, batch, own_words)
+        return loss.total, loss.weight, {name: value.detach() for name, value in loss.shown.items()}
 
 
 class Trainer:
@@ -125,7 +129,7 @@ class Trainer:
         self.material = Material(
             self.vocabulary, references_of(parts["train"]), self.data.num_words, recipe.data.max_words
         )
-        self.seen = {"splits": split_checksum(clips), "widths": self.data.features.widths}
+        self.seen = {"splits": split_checksum(clips), "streams": self.data.features.described()}
         use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
         self.accelerator = Accelerator(
             mixed_precision="bf16" if use_bfloat16 else "no",
@@ -136,6 +140,7 @@ class Trainer:
         if start:
             load_matching(self.model, start.model(), start.name)
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
+        self.objectives = [build_loss(phase.loss, self.material) for phase in recipe.phases]  # mistakes show now
         self.place = Place()
         self.resumed: dict[str, Tensor] = {}
         self.saved_at = time.monotonic()
@@ -150,16 +155,13 @@ class Trainer:
             board = SummaryWriter(str(self.run.folder), purge_step=self.place.step)
         self.model.to(self.accelerator.device)
         while self.place.phase < len(self.recipe.phases):
-            phase = self.recipe.phases[self.place.phase]
-            if phase.begin == "best" and self.place.epoch == self.place.batch == 0:
-                self.model.load_state_dict(self.run.model().state_dict())
-            self._run_phase(phase, report, board)
+            self._run_phase(self.recipe.phases[self.place.phase], report, board)
             self.place.phase, self.place.epoch, self.place.waited = self.place.phase + 1, 0, 0
         if board is not None:
             board.close()
 
     def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
-        objective = build_loss(phase.loss, self.material).to(self.accelerator.device)
+        objective = self.objectives[self.place.phase].to(self.accelerator.device)
         learner = self.accelerator.prepare(Learner(self.model, objective))
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
@@ -168,6 +170,9 @@ class Trainer:
             unpack_optimizer(optimizer, self.resumed)
             objective.load_state_dict(beginning_with("objective.", self.resumed))
             self.resumed = {}
+        elif phase.begin == "best" and self.place.phase:
+            self.model.load_state_dict(self.run.model().state_dict())
+            self._save(objective, optimizer)  # what was best before this phase may be replaced by its first epoch
         while self.place.epoch < phase.epochs and not self._out_of_patience(phase):
             self._run_epoch(phase, learner, objective, optimizer, report)
             row = self._close_epoch(phase, optimizer)
@@ -200,7 +205,7 @@ class Trainer:
             share = slots[place.batch].share(accelerator.process_index, accelerator.num_processes)
             batch = self.data.batch(share).to(accelerator.device)
             with accelerator.autocast():
-                total, weight = learner(batch, own_words)
+                total, weight, shown = learner(batch, own_words)
             together = accelerator.reduce(torch.stack([total.detach(), weight.to(total.dtype)]), "sum")
             all_total, all_weight = together.tolist()
             if not math.isfinite(all_total):
@@ -214,6 +219,8 @@ class Trainer:
             optimizer.step()
             place.batch, place.step = place.batch + 1, place.step + 1
             place.loss_total, place.loss_weight = place.loss_total + all_total, place.loss_weight + all_weight
+            for name, value in shown.items():
+                place.shown[name] = place.shown.get(name, 0.0) + float(accelerator.reduce(value, "mean"))
             mean = place.loss_total / place.loss_weight
             report(Moment(place.phase, place.epoch, phase.epochs, place.batch, len(slots), mean))
             if time.monotonic() - self.saved_at > 60 * self.recipe.save_minutes:
@@ -226,7 +233,8 @@ class Trainer:
             "phase": place.phase, "epoch": place.epoch + 1, "step": place.step,
             "loss": place.loss_total / place.loss_weight, "learning_rate": optimizer.param_groups[0]["lr"],
         }  # fmt: skip
-        place.epoch, place.batch, place.loss_total, place.loss_weight = place.epoch + 1, 0, 0.0, 0.0
+        row |= {name: value / place.batch for name, value in place.shown.items()}
+        place.epoch, place.batch, place.loss_total, place.loss_weight, place.shown = place.epoch + 1, 0, 0.0, 0.0, {}
         if place.epoch % self.recipe.selection.every == 0 or place.epoch == phase.epochs:
             row |= self._validate()
             by = self.recipe.selection.by
@@ -284,10 +292,9 @@ class Trainer:
         self.place = Place(**progress)
         self.model.load_state_dict(beginning_with("model.", tensors))
         self.resumed = tensors
-        rank = self.accelerator.process_index
-        if rank >= len(tensors["random"]):
+        if self.accelerator.num_processes != len(tensors["random"]):
             raise WatchwordError(f"this run was trained by {len(tensors['random'])} processes: resume it with as many")
-        torch.set_rng_state(tensors["random"][rank].cpu())
+        torch.set_rng_state(tensors["random"][self.accelerator.process_index].cpu())
         log = self.run.folder / "log.jsonl"
         if self.accelerator.is_main_process and log.exists():
             with log.open("r+b") as file:

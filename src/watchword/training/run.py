@@ -3,7 +3,7 @@
 | file | content |
 |---|---|
 | `recipe.toml` | the recipe, resolved in full |
-| `data.json` | checksums of the splits, widths of the streams: what the weights have seen |
+| `data.json` | checksums of the splits, widths and settings of the streams: what the weights have seen |
 | `vocabulary.txt` | one word a line |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What the weights have seen: checksums of the splits, widths of the streams."""
+        """What the weights have seen: checksums of the splits, widths and settings of the streams."""
         return self._read_json("data.json")
 
     def model(self) -> Captioner:
@@ -56,7 +56,10 @@ class Run:
         return load_model(self.folder / "model.safetensors", self.vocabulary)
 
     def scores(self, split: str) -> dict[str, Any]:
-        return self._read_json(f"scores-{split}.json")
+        found = self._read_json(f"scores-{split}.json")
+        if not isinstance(found, dict) or not isinstance(found.get("scores"), dict):
+            raise WatchwordError(f"{self.folder}/scores-{split}.json holds no scores: run watchword evaluate again")
+        return found
 
     def begin(self, recipe: Recipe, vocabulary: Vocabulary, seen: dict[str, Any]) -> None:
         """Writes what is known before the first batch."""
@@ -64,9 +67,9 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WatchwordError(f"cannot make the run folder {self.folder}: {error.strerror}") from error
-        write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))
         write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
-        vocabulary.save(self.folder / "vocabulary.txt")
+        write_whole(self.folder / "vocabulary.txt", vocabulary.text)
+        write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))  # last: it is a run now
 
     def keep_best(self, model: Captioner, recipe: Recipe, vocabulary: Vocabulary) -> None:
         save_model(model, recipe.model, vocabulary, self.folder / "model.safetensors")

@@ -22,6 +22,7 @@ RADII = {"small": 0.09, "big": 0.15}
 GROWTH = (0.075, 0.165)        # radius before and after growing
 PLAYED_BACKWARDS = frozenset({"left", "up", "vanishes", "shrinks"})
 VISIBLE_OPACITY = 0.1
+MOST_DISTRACTORS = 8           # more would cover each other
 SPLITS = ("train",) * 7 + ("val",) + ("test",) * 2
 
 
@@ -58,6 +59,10 @@ class ShapesConfig:
             raise WatchwordError(
                 f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the film "
                 "ends; draw more frames or change longest_event"
+            )
+        if self.distractors > MOST_DISTRACTORS:
+            raise WatchwordError(
+                f"{self.distractors} distractors do not fit into a picture: draw {MOST_DISTRACTORS} at the most"
             )
         if not 0 <= self.distractors <= self.regions - 2:
             raise WatchwordError(
