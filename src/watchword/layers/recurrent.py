@@ -4,6 +4,18 @@ import torch
 from torch import Tensor, nn
 
 
+def remember_at_first(lstm: nn.LSTM) -> None:
+    """Opens the forget gates of a fresh LSTM (their two biases add up to 2).
+
+    torch leaves them half closed, so what was seen 20 moments ago has faded a million times before the first word.
+    """
+    size = lstm.hidden_size
+    for name, parameter in lstm.named_parameters():
+        if name.startswith("bias"):
+            with torch.no_grad():
+                parameter[size : 2 * size] = 1.0
+
+
 class LSTMCell(nn.Module):
     """One LSTM step. Input and state stand side by side, so a step is one matrix product."""
 

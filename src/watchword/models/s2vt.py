@@ -25,6 +25,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import masked_mean
+from watchword.layers.recurrent import remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Stream, Streams
 
@@ -44,6 +45,8 @@ class S2VT(Captioner):
         self.project = nn.Linear(sum(widths.values()), config.frame_size)
         self.first = nn.LSTM(config.frame_size, hidden, batch_first=True)
         self.second = nn.LSTM(hidden + config.embedding_size, hidden, batch_first=True)
+        remember_at_first(self.first)
+        remember_at_first(self.second)
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
 
