@@ -1,6 +1,7 @@
 """The folder tree is the architecture: who may import whom."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,14 @@ def test_a_file_imports_only_the_rooms_its_room_may_know(path: Path) -> None:
             assert parts[1] in MAY_IMPORT[room] | {room}, f"{path.name} of room {room} must not import {name}"
         if room in WITHOUT_TORCH:
             assert parts[0] != "torch", f"{path.name} of room {room} must not know torch"
+
+
+def test_the_table_in_the_architecture_is_this_one() -> None:
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*?) \|$", text, re.MULTILINE)
+    documented = {room: set(words.replace("-", "").split()) for room, words in rows if room != "app"}
+    there = {room_of(path) for path in FILES}
+    assert documented == {room: MAY_IMPORT[room] for room in MAY_IMPORT if room in there}
 
 
 def test_nobody_imports_the_app() -> None:
