@@ -1,19 +1,23 @@
-"""`watchword features import FILE --store DIR --stream NAME`."""
+"""`watchword features`: `extract` (a file of its own), and `import FILE --store DIR --stream NAME`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from watchword.app.extract import extract
 from watchword.errors import WatchwordError
 
-features = typer.Typer(help="Features of videos: bring them into a store.", no_args_is_help=True)
+features = typer.Typer(help="Features of videos: make them, or bring them into a store.", no_args_is_help=True)
 SHOWN_PROBLEMS = 20
 
 
 @features.callback()
 def _root() -> None:
     """Keeps every verb a sub-command, however many there are."""
+
+
+features.command("extract")(extract)
 
 
 @features.command("import")

@@ -1,0 +1,157 @@
+"""Who does the work: this process, several processes, or a Ray cluster. All of them run `Extraction.extract`."""
+
+import importlib
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from watchword.errors import WatchwordError
+from watchword.features.extraction import Extraction, Film, Job, Outcome
+
+ATTEMPTS = 2  # a worker that dies over a film may have been killed by chance: once more, then the film is to blame
+
+
+def cores() -> int:
+    """Those that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def extract_here(job: Job, films: Iterable[Film]) -> Iterator[Outcome]:
+    extraction = Extraction(job)
+    extraction.load()
+    return map(extraction.extract, films)
+
+
+def extract_local(job: Job, films: Iterable[Film], workers: int) -> Iterator[Outcome]:
+    """On this machine, in as many processes as asked for; each has one core."""
+    if workers <= 1:
+        yield from extract_here(job, films)
+        return
+    Extraction(job).load()  # fetches weights once, and says what is wrong with them in one line
+    context = multiprocessing.get_context("spawn")
+    waiting = deque((film, 1) for film in films)
+    crew: dict[Connection, tuple[Any, Film | None, int]] = {}
+
+    def hire() -> None:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, job), daemon=True)
+        process.start()
+        theirs.close()
+        crew[ours] = (process, None, 0)
+
+    try:
+        while waiting or any(film for _, film, _ in crew.values()):
+            while len(crew) < workers:
+                hire()
+            for connection, (process, film, _) in list(crew.items()):
+                if film is None and waiting:
+                    film, attempt = waiting.popleft()
+                    crew[connection] = (process, film, attempt)
+                    try:
+                        connection.send(film)
+                    except OSError:  # it died while it had nothing to do
+                        del crew[connection]
+                        waiting.appendleft((film, attempt))
+            for ready in wait([connection for connection, (_, film, _) in crew.items() if film]):
+                assert isinstance(ready, Connection)
+                process, film, attempt = crew[ready]
+                assert film is not None
+                try:
+                    outcome = ready.recv()
+                except (EOFError, OSError):
+                    del crew[ready]
+                    process.join()
+                    if attempt < ATTEMPTS:
+                        waiting.appendleft((film, attempt + 1))
+                    else:
+                        yield _lost(film, _death(process))
+                else:
+                    crew[ready] = (process, None, 0)
+                    yield outcome
+    finally:
+        for connection, (process, _, _) in crew.items():
+            connection.close()  # it sees the end and stops
+            process.terminate()
+            process.join()
+
+
+def _serve(connection: Connection, job: Job) -> None:
+    """One worker process. It ends when its parent does, also when that was killed."""
+    import torch
+
+    torch.set_num_threads(1)
+    extraction = Extraction(job)
+    while True:
+        try:
+            film = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        connection.send(extraction.extract(film))
+
+
+def _lost(film: Film, reason: str) -> Outcome:
+    return Outcome(film, f"cannot extract {film.path}: its worker died, {ATTEMPTS} times ({reason})")
+
+
+def _death(process: Any) -> str:
+    code = process.exitcode
+    return f"signal {-code}" if code is not None and code < 0 else f"status {code}"
+
+
+def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> Iterator[Outcome]:
+    """On a Ray cluster: an actor of one core for each worker; without a number, for each core of the cluster.
+
+    Films, store and users' weights are read and written by path, so all machines must see them under the same names.
+    """
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        raise WatchwordError("--engine ray needs Ray: pip install 'watchword[ray]'") from error
+    job = replace(job, store=job.store.absolute())
+    Extraction(job).load()
+    if not ray.is_initialized():
+        ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error")
+    actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
+    waiting = deque((replace(film, path=film.path.absolute()), 1) for film in films)
+    workers = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(waiting))
+    idle: list[Any] = []
+    busy: dict[Any, tuple[Any, Film, int]] = {}
+    while waiting or busy:
+        while len(idle) + len(busy) < workers:
+            idle.append(actor.remote(job))
+        while idle and waiting:
+            hand = idle.pop()
+            film, attempt = waiting.popleft()
+            busy[hand.extract.remote(film)] = (hand, film, attempt)
+        done, _ = ray.wait(list(busy), num_returns=1)
+        for reference in done:
+            hand, film, attempt = busy.pop(reference)
+            try:
+                outcome = ray.get(reference)
+            except ray.exceptions.RayActorError as error:  # killed, out of memory, or its machine is gone
+                if attempt < ATTEMPTS:
+                    waiting.appendleft((film, attempt + 1))
+                else:
+                    yield _lost(film, str(error).strip().splitlines()[0])
+            else:
+                idle.append(hand)
+                yield outcome
+    for hand in idle:
+        ray.kill(hand)
+
+
+class _Actor:
+    """A worker of a Ray cluster."""
+
+    def __init__(self, job: Job) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        self.extraction = Extraction(job)
+
+    def extract(self, film: Film) -> Outcome:
+        return self.extraction.extract(film)

@@ -1,0 +1,102 @@
+"""The networks that streams may be made with, and what each calls its layers."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from torch import nn
+
+from watchword.backbones.c3d import C3D
+from watchword.backbones.efficientnet_lite import SCALES, EfficientNetLite
+from watchword.backbones.formats import Tensors
+from watchword.backbones.i3d import I3D, LAYERS
+from watchword.backbones.resnet import DEPTHS, ResNet
+from watchword.backbones.resnext3d import ResNeXt3D
+from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights
+from watchword.backbones.yamnet import YamNet
+from watchword.backbones.yolo_tiny import SIZE, YoloTiny
+from watchword.errors import WatchwordError, unknown
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """How to build a network, and where in its answer a stream finds what it keeps."""
+
+    build: Callable[[Tensors], nn.Module]
+    pixels: int = 0                  # a side, as trained
+    pooled: str = "pooled"
+    grid: str = "grid"
+    layers: tuple[str, ...] = ()     # several depths, the earliest first
+
+
+PICTURES = {
+    **{
+        name: Backbone(partial(EfficientNetLite, name=name), scale.picture_size, layers=("block4", "block6", "grid"))
+        for name, scale in SCALES.items()
+    },
+    **{name: Backbone(partial(ResNet, name=name), 224, layers=("layer3", "grid")) for name in DEPTHS},
+}
+WINDOWS = {
+    "i3d": Backbone(I3D, 224, grid="Mixed_5c", layers=LAYERS),
+    "c3d": Backbone(C3D, 112, pooled="fc7", grid="pool5", layers=("pool2", "pool3", "pool4", "pool5", "fc7")),
+    "resnext3d": Backbone(ResNeXt3D, 112, layers=("layer3", "grid")),
+}
+FLOWS = {
+    "histogram": Backbone(lambda tensors: nn.Identity(), 112),
+    "i3d_flow": Backbone(partial(I3D, channels=2), 224, grid="Mixed_5c", layers=LAYERS),
+}
+DETECTORS = {"yolov4_tiny": Backbone(YoloTiny, SIZE)}
+EARS = {"yamnet": Backbone(YamNet)}
+WITHOUT_WEIGHTS = {"histogram"}
+
+
+def fingerprint(name: str, weights: str) -> str:
+    """What stands for the weights in a store's key: the sha256 of the file that they come from."""
+    if weights:
+        try:
+            with open(weights, "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise WatchwordError(f"cannot read the weights {weights}: {error.strerror or error}") from error
+    if name in WITHOUT_WEIGHTS:
+        return ""
+    if name not in WEIGHTS:
+        raise WatchwordError(
+            f"no package carries the weights of {name}: give your checkpoint, --settings STREAM.weights=FILE "
+            "(docs/features.md says where it comes from)"
+        )
+    return WEIGHTS[name].sha256
+
+
+class Networks:
+    """Networks by name and sha256 of their weights, each built when it is first wanted."""
+
+    def __init__(self, checkpoints: Mapping[str, Path]) -> None:
+        self.checkpoints = checkpoints  # users' files by their sha256
+        self.built: dict[tuple[str, str], nn.Module] = {}
+
+    def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
+        if (name, weights) not in self.built:
+            self.built[name, weights] = table[name].build(self._tensors(name, weights))
+        return self.built[name, weights]
+
+    def _tensors(self, name: str, weights: str) -> Tensors:
+        if name in WITHOUT_WEIGHTS:
+            return {}
+        if weights not in self.checkpoints:
+            try:
+                return load_weights(name)
+            except WatchwordError as error:
+                raise WatchwordError(f"{error}; get them beforehand with: watchword weights get {name}") from error
+        path = self.checkpoints[weights]
+        if fingerprint(name, str(path)) != weights:
+            raise WatchwordError(f"{path} has changed since the extraction began: begin again")
+        return load_user_weights(path)
+
+
+def find(kind: str, table: Mapping[str, Backbone], name: str) -> Backbone:
+    if name not in table:
+        raise unknown(kind, name, table)
+    return table[name]
