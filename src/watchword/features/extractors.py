@@ -52,17 +52,17 @@ def grid(moments: Moments) -> Kept:
 
 
 def layers(moments: Moments) -> Kept:
-    """Every depth at the moments of the deepest: a window of 16 frames has two."""
+    """Every depth at the moments of the deepest: a window of 16 frames has two, the middles of its halves."""
     names = moments.backbone.layers
-    (window,) = moments.times.tolist()
     kept: Kept = {}
     halves = moments.layers[names[-1]].shape[1]
+    times = moments.times + moments.seconds * ((np.arange(halves) + 0.5) / halves - 0.5)  # (halves,) of one window
     for number, name in enumerate(names, 1):
         values = moments.layers[name]  # (1, t, h, w, D), or (1, t, D) of a fully connected layer
         values = values.view(*values.shape[:2], 1, 1, -1) if values.dim() == 3 else values
         side = min(CELLS, values.shape[2])
         small = functional.adaptive_avg_pool3d(values[0].permute(3, 0, 1, 2), (halves, side, side))  # (D, halves, ...)
-        kept[f".{number}"] = _cells(small.permute(1, 2, 3, 0), moments, np.full(halves, window))
+        kept[f".{number}"] = _cells(small.permute(1, 2, 3, 0), moments, times)
     return kept
 
 

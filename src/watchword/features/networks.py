@@ -75,12 +75,13 @@ class Networks:
 
     def __init__(self, checkpoints: Mapping[str, Path]) -> None:
         self.checkpoints = checkpoints  # users' files by their sha256
-        self.built: dict[tuple[str, str], nn.Module] = {}
+        self.built: dict[tuple[Backbone, str], nn.Module] = {}
 
     def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
-        if (name, weights) not in self.built:
-            self.built[name, weights] = table[name].build(self._tensors(name, weights))
-        return self.built[name, weights]
+        backbone = table[name]
+        if (backbone, weights) not in self.built:
+            self.built[backbone, weights] = backbone.build(self._tensors(name, weights))
+        return self.built[backbone, weights]
 
     def _tensors(self, name: str, weights: str) -> Tensors:
         if name in WITHOUT_WEIGHTS:

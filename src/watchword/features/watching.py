@@ -32,6 +32,7 @@ class Moments:
     layers: dict[str, Tensor]            # by the network's own names, each (F, ...), channels last
     backbone: Backbone                   # says which of them is what
     seen: tuple[float, float, float, float] = WHOLE  # the part of the picture that the network saw: x0 y0 x1 y1
+    seconds: float = 0.0                 # that one moment lasts, where it is a window of frames
     boxes: Tensor | None = None          # (F, N, 4) where a detector looked
     mask: Tensor | None = None           # (F, N)
     notes: tuple[tuple[str, ...], ...] = ()  # (F, up to N) what each box holds
@@ -94,7 +95,7 @@ class RegionWatcher(PictureWatcher):
             for row in zip(found.classes.tolist(), found.scores.tolist(), found.mask.tolist(), strict=True)
         )
         boxes = within(self.seen, found.boxes) * found.mask.unsqueeze(2)
-        yield Moments(frames.times, {"regions": vectors}, self.backbone, self.seen, boxes, found.mask, notes)
+        yield Moments(frames.times, {"regions": vectors}, self.backbone, self.seen, 0.0, boxes, found.mask, notes)
 
 
 class WindowWatcher(PictureWatcher):
@@ -130,7 +131,7 @@ class WindowWatcher(PictureWatcher):
             window = self.windows[self.next_window]
             clip = torch.from_numpy(np.stack([self.held[place] for place in window.tolist()]))  # (frames, H, W, 3)
             time = self.centres[self.next_window : self.next_window + 1]
-            yield Moments(time, self.judge(clip), self.backbone, self.seen)
+            yield Moments(time, self.judge(clip), self.backbone, self.seen, self.look.frames / self.look.frame_rate)
             self.next_window += 1
             begin = self.windows[self.next_window, 0] if self.next_window < len(self.windows) else self.next_frame
             for place in [place for place in self.held if place < begin]:
