@@ -12,6 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
+from films import numbered, write_film
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
@@ -27,7 +29,7 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A reader's folder: the recipes of the clone, and the files that docs/data.md speaks of, small."""
+    """A reader's folder: the recipes of the clone, and the files that the documents speak of, small."""
     folder = tmp_path / "desk"
     shutil.copytree(ROOT / "recipes", folder / "recipes")
     (folder / "holiday").mkdir()
@@ -45,6 +47,9 @@ def desk(tmp_path: Path) -> Path:
     (folder / "youtube_mapping.txt").write_text("-4wsuPCjDBc_5_15 vid1\n-7KMZQEsJW4_205_208 vid2\n")
     with h5py.File(folder / "resnet_grids.h5", "w") as file:
         file["video0"] = random.random((4, 8, 7, 7), np.float32)
+    write_film(folder / "clip.mp4", [numbered(index) for index in range(25)])
+    (folder / "films").mkdir()
+    shutil.copy(folder / "clip.mp4", folder / "films" / "beach.mp4")
     return folder
 
 

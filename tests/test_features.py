@@ -1,5 +1,6 @@
 """Films to streams: the right frames at the right times, kept under a key that holds all that changes the numbers."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -434,9 +435,9 @@ def test_an_extraction_that_was_killed_goes_on_with_nothing_half_written(tmp_pat
 @pytest.mark.slow
 def test_a_ray_cluster_does_the_same_also_when_a_worker_is_killed(tmp_path: Path, monkeypatch: Any) -> None:
     ray = pytest.importorskip("ray")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
     films = many(tmp_path / "films", 12)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         outcomes = []
         for outcome in extract_ray(prepare(tmp_path / "store", ["appearance"], FAST), films, workers=2):

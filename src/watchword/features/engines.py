@@ -1,6 +1,7 @@
 """Who does the work: this process, several processes, or a Ray cluster. All of them run `Extraction.extract`."""
 
 import importlib
+import logging
 import multiprocessing
 import os
 from collections import deque
@@ -114,7 +115,10 @@ def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> 
     job = replace(job, store=job.store.absolute())
     Extraction(job).load()
     if not ray.is_initialized():
-        ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error")
+        try:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR)  # the cluster of RAY_ADDRESS, or one of our own
+        except Exception as error:  # Ray raises plain exceptions here
+            raise WatchwordError(f"cannot join or start a Ray cluster: {str(error).splitlines()[0]}") from error
     actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
     waiting = deque((replace(film, path=film.path.absolute()), 1) for film in films)
     workers = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(waiting))
