@@ -335,6 +335,16 @@ def test_one_bad_film_does_not_stop_the_rest(film: Path, tmp_path: Path) -> None
     assert Store(tmp_path / "store").videos("appearance") == ["good"]
 
 
+def test_a_bug_over_one_film_stops_no_other(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Reader, pictures: Tensor) -> dict[str, Tensor]:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Reader, "forward", broken)
+    done = extract(film, "--store", tmp_path / "store", *SMALL)
+    assert done.exit_code == 1
+    assert f"watchword: cannot extract {film}: RuntimeError: out of memory" in done.output
+
+
 def test_what_is_there_is_skipped_and_made_again_when_asked(film: Path, tmp_path: Path) -> None:
     words = (film, "--store", tmp_path, *SMALL)
     assert "1 films extracted" in extract(*words).output

@@ -4,6 +4,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -84,12 +85,13 @@ def _serve(connection: Connection, job: Job) -> None:
     """One worker process. It ends when its parent does, also when that was killed."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends us
     torch.set_num_threads(1)
     extraction = Extraction(job)
     while True:
         try:
             film = connection.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         connection.send(extraction.extract(film))
 

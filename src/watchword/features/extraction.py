@@ -152,8 +152,10 @@ class Extraction:
             for stream, arrays in self.arrays(film.path, self.job.missing(film.video), warnings).items():
                 path = self.store.write(film.video, stream, arrays, self.job.settings(stream))
                 written += path.stat().st_size
-        except WatchwordError as error:
-            return Outcome(film, str(error), tuple(dict.fromkeys(warnings)), written)
+        except Exception as error:  # whatever it is, thousands of other films wait
+            known = isinstance(error, WatchwordError)
+            problem = str(error) if known else f"cannot extract {film.path}: {type(error).__name__}: {error}"
+            return Outcome(film, problem, tuple(dict.fromkeys(warnings)), written)
         return Outcome(film, "", tuple(dict.fromkeys(warnings)), written)
 
     @torch.no_grad()
