@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from watchword.errors import WatchwordError, did_you_mean
+from watchword.errors import WatchwordError, did_you_mean, unknown
 
 
 class Settings(BaseModel):
@@ -41,6 +41,17 @@ class Settings(BaseModel):
             if isinstance(part, str) and part in owner.model_fields:
                 owner = next(_settings_in(owner.model_fields[part].annotation), owner)
         return set(owner.model_fields)
+
+
+def take_name(kind: str, settings: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The `name` of a table that says what is built, one that is known, and the other settings."""
+    values = dict(settings)
+    name = values.pop("name", None)
+    if not isinstance(name, str):
+        raise WatchwordError(f"a {kind} needs a name, one of {', '.join(known)}")
+    if name not in known:
+        raise unknown(kind, name, known)
+    return name, values
 
 
 def _settings_in(annotation: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.errors import WatchwordError, unknown
+from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.objective import Loss, Material, Objective, Talker
 from watchword.losses.reinforcement import Reinforce, SelfCritical
@@ -19,10 +19,5 @@ __all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]
 
 def build_loss(settings: Mapping[str, Any], material: Material) -> Objective:
     """The `loss` table of a phase: its name, and the settings that this loss knows."""
-    values = dict(settings)
-    name = values.pop("name", None)
-    if not isinstance(name, str):
-        raise WatchwordError(f"a loss needs a name, one of {', '.join(LOSSES)}")
-    if name not in LOSSES:
-        raise unknown("loss", name, LOSSES)
+    name, values = take_name("loss", settings, LOSSES)
     return LOSSES[name](LOSSES[name].Settings.read(values, f"loss {name}"), material)

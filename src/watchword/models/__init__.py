@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from watchword.errors import WatchwordError, unknown
+from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.models.mean_pool import MeanPool
 from watchword.models.s2vt import S2VT
@@ -20,12 +20,7 @@ __all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_
 
 def read_model_config(settings: Mapping[str, Any]) -> tuple[str, CaptionerConfig]:
     """The `[model]` table of a recipe: its name, and the settings that this model knows."""
-    values = dict(settings)
-    name = values.pop("name", None)
-    if not isinstance(name, str):
-        raise WatchwordError(f"[model] needs a name, one of {', '.join(MODELS)}")
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
+    name, values = take_name("model", settings, MODELS)
     return name, MODELS[name].Config.read(values, f"model {name}")
 
 
