@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from watchword.errors import WatchwordError
 from watchword.metrics import meteor
 from watchword.metrics.meteor import MeteorIndex, index, score, tables
-from watchword.metrics.meteor.align import BEAM, EXACT, Candidates, align
+from watchword.metrics.meteor.align import EXACT, Candidates, align
 from watchword.metrics.meteor.hashing import java_hash
 from watchword.metrics.meteor.normalise import normalise
 from watchword.metrics.meteor.stem import stem
@@ -279,7 +279,7 @@ def search_one_pair(matches: list[tuple[int, int, int, int, int]], reference_len
     ]
     for place in range(reference_length):
         following = []
-        for path in sorted(paths, key=key)[:BEAM]:
+        for path in sorted(paths, key=key)[:40]:
             if path["free"] > place:
                 following.append(path)
                 continue
@@ -296,7 +296,7 @@ def search_one_pair(matches: list[tuple[int, int, int, int, int]], reference_len
             path["open"] = None
             following.append(path)
         paths = following
-    paths = sorted(paths, key=key)[:BEAM]
+    paths = sorted(paths, key=key)[:40]
     for path in paths:
         path["chunks"] += path["open"] is not None
     best = min(paths, key=key)
