@@ -16,14 +16,14 @@ from safetensors.torch import load_file
 
 from conftest import noise_stream
 from watchword.config import Phase, Recipe, Sampling, Schedule
-from watchword.data.dataset import Slot
+from watchword.data.dataset import Slot, glimpse
 from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
 from watchword.models import build_model
 from watchword.records import StreamArrays
 from watchword.store import Store
-from watchword.tensors import BOS, EOS, PAD, UNK, Batch
+from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 from watchword.training import loop
 from watchword.training.evaluation import Search, evaluate
 from watchword.training.run import Run
@@ -78,6 +78,25 @@ def test_the_best_weights_are_those_of_the_best_validation(shapes: Path, tmp_pat
     assert again.scores.corpus["CIDEr"] == pytest.approx(max(row["CIDEr"] for row in rows), abs=1e-9)
 
 
+def test_the_running_mean_of_the_weights_forgets_its_first_steps(shapes: Path, tmp_path: Path) -> None:
+    layer = torch.nn.Linear(1, 1, bias=False)
+    mean = loop.running_mean(layer, decay=0.5)  # type: ignore[arg-type]
+    for value in (8.0, 4.0, 6.0):
+        layer.weight.data.fill_(value)
+        mean.update_parameters(layer)  # the first is copied, then 9/11 and 9/12 of the way, as both are above 1 - decay
+    assert mean.module.weight.item() == pytest.approx(4.7272727 + (6 - 4.7272727) * 0.75)
+
+
+def test_a_phase_that_averages_keeps_the_mean_and_learns_as_if_it_did_not(shapes: Path, tmp_path: Path) -> None:
+    for name, averaging in (("plain", 0.0), ("mean", 0.9)):
+        phases = [{"epochs": 2, "learning_rate": 0.02, "averaging": averaging}]
+        loop.train(recipe(shapes, phases=phases), tmp_path / name)
+    plain, mean = weights(tmp_path / "plain"), weights(tmp_path / "mean")
+    assert_same(plain, {name: tensor for name, tensor in mean.items() if not name.startswith("mean.")})
+    kept = weights(tmp_path / "mean", "model")
+    assert any(not torch.equal(tensor, plain[f"model.{name}"]) for name, tensor in kept.items())
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -98,7 +117,7 @@ loop.train(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]), report)
 def test_a_killed_run_resumes_to_the_same_weights_bit_for_bit(shapes: Path, tmp_path: Path, batches: int) -> None:
     phases = [
         {"epochs": 2, "learning_rate": 0.01, "sampling": {"kind": "constant", "rate": 0.3}},
-        {"epochs": 2, "learning_rate": 0.005, "optimizer": "rmsprop", "begin": "best"},
+        {"epochs": 2, "learning_rate": 0.005, "optimizer": "rmsprop", "begin": "best", "averaging": 0.9},
     ]
     whole = recipe(shapes, phases=phases, save_minutes=0)
     loop.train(whole, tmp_path / "whole")
@@ -350,6 +369,24 @@ def toy() -> tuple[Any, Batch]:
     model = build_model(SMALL | {"dropout": 0.0}, {"appearance": 6}, 10)
     sentences = torch.tensor([[[BOS, 5, UNK, EOS], [BOS, 7, EOS, PAD]], [[BOS, 8, EOS, PAD], [PAD] * 4]])
     return model, Batch(("a", "b"), {"appearance": noise_stream([3, 2])}, sentences)
+
+
+def test_a_glimpse_holds_the_asked_share_of_every_films_moments_in_their_order() -> None:
+    lengths = torch.tensor([7, 3, 1])
+    mask = torch.arange(7) < lengths.unsqueeze(-1)  # (B, F)
+    times = torch.arange(7.0).expand(3, 7)
+    stream = Stream(times[:, :, None, None] + 1, mask.unsqueeze(-1), times, torch.zeros(3, 7, 1, 4))
+    seen = set()
+    for _ in range(200):
+        part = glimpse({"appearance": stream}, 0.5)["appearance"]
+        assert part.mask[..., 0].tolist() == [[True] * 4, [True] * 2 + [False] * 2, [True] + [False] * 3]
+        for row, length in enumerate(lengths.tolist()):
+            moments = part.times[row][part.mask[row, :, 0]].tolist()
+            assert moments == sorted(set(moments))
+            assert max(moments) < length
+            assert part.values[row, : len(moments), 0, 0].tolist() == [moment + 1 for moment in moments]
+        seen.add(tuple(part.times[0].tolist()))
+    assert len(seen) > 25  # of the 35 ways to draw 4 of 7
 
 
 def test_cross_entropy_counts_real_words_and_never_unknown_ones() -> None:

@@ -71,6 +71,7 @@ class Data(Settings):
     min_count: int = Field(2, ge=1)
     max_words: int = Field(20, ge=1)                # longer sentences are cut, without an end
     moments: int | None = Field(None, ge=1)         # of a longer stream, this many evenly chosen
+    glimpse: float = Field(1.0, gt=0, le=1)         # share of the moments that training sees, drawn each time
     videos_per_batch: int = Field(32, ge=1)         # B
     captions_per_video: int = Field(4, ge=1)        # S
 
@@ -119,6 +120,7 @@ class Phase(Settings):
     clip: float = Field(5.0, gt=0)                  # norm of the whole gradient
     schedule: Schedule = Schedule()
     sampling: Sampling | None = None
+    averaging: float = Field(0.0, ge=0, lt=1)       # decay of the weights' running mean, which is then what is kept
     patience: int | None = Field(None, ge=1)        # epochs without a better validation score
 
 

@@ -16,7 +16,7 @@ from watchword.config import Data
 from watchword.errors import WatchwordError
 from watchword.records import Clip, StreamArrays
 from watchword.store import Store
-from watchword.tensors import BOS, EOS, PAD, Batch, Stream
+from watchword.tensors import BOS, EOS, PAD, Batch, Stream, Streams
 from watchword.text.ptb import tokenise
 from watchword.text.vocabulary import Vocabulary
 
@@ -176,6 +176,22 @@ def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
         boxes[row, :frames, :regions] = one.boxes
         mask[row, 0, 0] |= not mask[row].any()
     return Stream(*(torch.from_numpy(array) for array in (values, mask, times, boxes)))
+
+
+def glimpse(streams: Streams, share: float) -> dict[str, Stream]:
+    """A random share of each video's moments, in their order: what training sees of a film this time."""
+    return {name: _glimpse(stream, share) for name, stream in streams.items()}
+
+
+def _glimpse(stream: Stream, share: float) -> Stream:
+    real = stream.mask.any(-1)  # (B, F)
+    wanted = (real.sum(-1) * share).ceil().long()  # (B,): never none, for a video always has a moment
+    drawn = torch.rand(real.shape, device=real.device).masked_fill(~real, 2.0)
+    chosen = drawn.argsort(-1).argsort(-1) < wanted.unsqueeze(-1)
+    rows = (~chosen).int().argsort(dim=-1, stable=True)[:, : int(wanted.max())]  # the chosen ones first, in their order
+    video = torch.arange(len(rows), device=rows.device).unsqueeze(-1)
+    mask = stream.mask[video, rows] & chosen[video, rows].unsqueeze(-1)
+    return Stream(stream.values[video, rows], mask, stream.times[video, rows], stream.boxes[video, rows])
 
 
 def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: int) -> list[NDArray[Any]]:

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from watchword.config import Phase, Recipe
 from watchword.data.annotations import read_annotations, split_checksum
-from watchword.data.dataset import CaptionData, build_vocabulary
+from watchword.data.dataset import CaptionData, build_vocabulary, glimpse
 from watchword.errors import WatchwordError
 from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
@@ -142,6 +143,7 @@ class Trainer:
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
         self.objectives = [build_loss(phase.loss, self.material) for phase in recipe.phases]  # mistakes show now
         self.place = Place()
+        self.mean: AveragedModel | None = None  # of the weights, in a phase that averages them
         self.resumed: dict[str, Tensor] = {}
         self.saved_at = time.monotonic()
 
@@ -166,12 +168,17 @@ class Trainer:
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
         )  # type: ignore[call-arg]
-        if self.resumed:
+        beginning = not self.resumed
+        if beginning and phase.begin == "best" and self.place.phase:
+            self.model.load_state_dict(self.run.model().state_dict())
+        self.mean = running_mean(self.model, phase.averaging) if phase.averaging else None
+        if not beginning:
             unpack_optimizer(optimizer, self.resumed)
             objective.load_state_dict(beginning_with("objective.", self.resumed))
+            if self.mean is not None:
+                self.mean.load_state_dict(beginning_with("mean.", self.resumed))
             self.resumed = {}
         elif phase.begin == "best" and self.place.phase:
-            self.model.load_state_dict(self.run.model().state_dict())
             self._save(objective, optimizer)  # what was best before this phase may be replaced by its first epoch
         while self.place.epoch < phase.epochs and not self._out_of_patience(phase):
             self._run_epoch(phase, learner, objective, optimizer, report)
@@ -204,6 +211,8 @@ class Trainer:
                 group["lr"] = rate
             share = slots[place.batch].share(accelerator.process_index, accelerator.num_processes)
             batch = self.data.batch(share).to(accelerator.device)
+            if self.recipe.data.glimpse < 1:
+                batch = replace(batch, streams=glimpse(batch.streams, self.recipe.data.glimpse))
             with accelerator.autocast():
                 total, weight, shown = learner(batch, own_words)
             together = accelerator.reduce(torch.stack([total.detach(), weight.to(total.dtype)]), "sum")
@@ -217,6 +226,8 @@ class Trainer:
             accelerator.backward(total * accelerator.num_processes / mean_weight)  # processes average their gradients
             accelerator.clip_grad_norm_(self.model.parameters(), phase.clip)
             optimizer.step()
+            if self.mean is not None:
+                self.mean.update_parameters(self.model)
             place.batch, place.step = place.batch + 1, place.step + 1
             place.loss_total, place.loss_weight = place.loss_total + all_total, place.loss_weight + all_weight
             for name, value in shown.items():
@@ -242,7 +253,7 @@ class Trainer:
             if place.best is None or value > place.best:
                 place.best, place.best_epoch, place.waited = value, place.epoch, 0
                 if self.accelerator.is_main_process:
-                    self.run.keep_best(self.model, self.recipe, self.vocabulary)
+                    self.run.keep_best(self.judged, self.recipe, self.vocabulary)
             else:
                 place.waited += 1
         if self.accelerator.is_main_process:
@@ -251,19 +262,24 @@ class Trainer:
                 place.log_bytes = file.tell()
         return row
 
+    @property
+    def judged(self) -> Captioner:
+        """What is validated and kept: the weights, or their running mean."""
+        return self.model if self.mean is None else self.mean.module  # type: ignore[return-value]
+
     def _validate(self) -> dict[str, float]:
         """Every process validates for itself: all come to the same scores and agree on when to stop."""
         random_state = torch.get_rng_state()
-        self.model.eval()
+        model = self.judged.eval()
         selection = self.recipe.selection
         search = Search(selection.beam, selection.length_power, self.recipe.data.max_words)
         captions = caption_videos(
-            self.model, self.validation.features, self.validation.videos, self.vocabulary, search,
+            model, self.validation.features, self.validation.videos, self.vocabulary, search,
             device=self.accelerator.device,
         )  # fmt: skip
         scores = score_captions(captions, self.references, VALIDATION_METRICS)
-        loss = mean_word_loss(self.model, self.validation, self.accelerator.device)
-        self.model.train()
+        loss = mean_word_loss(model, self.validation, self.accelerator.device)
+        model.train()
         torch.set_rng_state(random_state)  # whether and how a run is validated changes nothing in its weights
         return {"val_loss": loss, **scores.corpus}
 
@@ -277,6 +293,8 @@ class Trainer:
         if self.accelerator.is_main_process:
             tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
             tensors |= {f"objective.{name}": tensor for name, tensor in objective.state_dict().items()}
+            if self.mean is not None:
+                tensors |= {f"mean.{name}": tensor for name, tensor in self.mean.state_dict().items()}
             tensors |= pack_optimizer(optimizer) | {"random": random_states}
             self.run.keep_last(tensors, asdict(self.place))
         self.saved_at = time.monotonic()
@@ -299,6 +317,15 @@ class Trainer:
         if self.accelerator.is_main_process and log.exists():
             with log.open("r+b") as file:
                 file.truncate(self.place.log_bytes)  # lines after the place that is resumed will be written again
+
+
+def running_mean(model: Captioner, decay: float) -> AveragedModel:
+    """Polyak's mean of the weights, exponentially weighed; the first steps, far from the end, are soon forgotten."""
+
+    def follow(means: Any, weights: Any, steps: Any) -> None:
+        torch._foreach_lerp_(list(means), list(weights), max(1 - decay, 9 / (10 + int(steps))))
+
+    return AveragedModel(model, multi_avg_fn=follow)
 
 
 def load_matching(model: Captioner, trained: Captioner, name: str) -> None:
