@@ -1,4 +1,4 @@
-"""`watchword features`: `extract` (a file of its own), and `import FILE --store DIR --stream NAME`."""
+"""`watchword features`: `extract` (a file of its own), `import FILE --store DIR --stream NAME`, and `carry`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -82,6 +82,35 @@ def import_(
         if len(problems) > SHOWN_PROBLEMS:
             typer.echo(f"watchword: ... and {len(problems) - SHOWN_PROBLEMS} more", err=True)
         raise typer.Exit(1)
+
+
+
+@features.command("carry")
+def carry(
+    source: Annotated[str, typer.Option("--from", help="STORE:STREAM, features of films that are gone")],
+    examples: Annotated[str, typer.Option(help="STORE:STREAM, another network's features of some of these films")],
+    into: Annotated[str, typer.Option(help="STORE:STREAM, where that network's features of all of them are wanted")],
+) -> None:
+    """Guess what one network would have seen from what another saw, by a linear map.
+
+    watchword features carry --from msvd:vgg16 --examples clips:appearance --into features:appearance
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from watchword.features import carrying
+
+    seen, other, wanted = (carrying.Place.read(text) for text in (source, examples, into))
+    mapping = carrying.learn(*carrying.pairs(seen, other))
+    films = seen.store.videos(seen.stream)
+    there = sum(wanted.store.has(film, wanted.stream) for film in films)
+    work = carrying.carry(seen, mapping, wanted, films)
+    for _ in track(work, "carrying over", total=len(films), console=Console(stderr=True)):
+        pass
+    typer.echo(
+        f"{len(films) - there} films carried over, {there} were there before; learned from {mapping.num_films} films, "
+        f"explains {mapping.explained:.0%} of what varies in films left out"
+    )
 
 
 def _one_of(word: str, *choices: str) -> str:

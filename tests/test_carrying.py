@@ -1,0 +1,62 @@
+"""Features of one network from those of another."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from watchword.errors import WatchwordError
+from watchword.features.carrying import Place, carry, learn, pairs
+from watchword.records import StreamArrays
+from watchword.store import Store
+
+
+def fill(store: Store, stream: str, films: dict[str, np.ndarray]) -> None:
+    for film, values in films.items():
+        arrays = StreamArrays(values[:, None].astype(np.float32), np.arange(len(values), dtype=float), np.zeros((1, 4)))
+        store.write(film, stream, arrays, {"network": stream})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> tuple[Place, Place, np.ndarray]:
+    """Twelve films that an old network saw, ten of which a new one saw too, at twice as many moments."""
+    random = np.random.default_rng(0)
+    truth = random.normal(size=(6, 3))
+    old = {f"film{number}": random.uniform(0, 1, (4, 6)) ** 2 for number in range(12)}
+    new = {}
+    for film in list(old)[:10]:
+        seen = np.sqrt(old[film]) @ truth + 5
+        new[film] = np.repeat(seen, 2, axis=0)[:7]  # moments 0, 2, 4, 6 are the old network's four
+    fill(Store(tmp_path / "old"), "vgg", old)
+    fill(Store(tmp_path / "new"), "appearance", new)
+    return Place.read(f"{tmp_path}/old:vgg"), Place.read(f"{tmp_path}/new:appearance"), truth
+
+
+def test_a_linear_relation_is_found_and_carries_the_films_that_are_gone(world: tuple[Place, Place, np.ndarray]) -> None:
+    old, new, truth = world
+    before = new.store.read("film0", "appearance").values
+    mapping = learn(*pairs(old, new))
+    assert mapping.num_films == 10
+    assert mapping.explained > 0.98
+    assert len(list(carry(old, mapping, new, old.store.videos("vgg")))) == 12
+    wanted = np.sqrt(old.store.read("film11", "vgg").values[:, 0]) @ truth + 5
+    carried = new.store.read("film11", "appearance")
+    np.testing.assert_allclose(carried.values[:, 0], wanted, atol=0.15)
+    assert carried.provenance["carried_from"] == "vgg"
+    assert np.array_equal(new.store.read("film0", "appearance").values, before)  # what was really seen stays
+
+
+def test_noise_is_not_taken_for_knowledge(world: tuple[Place, Place, np.ndarray]) -> None:
+    old, new, _ = world
+    seen, wanted, films = pairs(old, new)
+    noise = np.random.default_rng(1).normal(size=wanted.shape).astype(np.float32)
+    assert learn(seen, noise, films).explained < 0.1
+
+
+def test_too_few_films_and_unclear_places_are_one_line(tmp_path: Path) -> None:
+    fill(Store(tmp_path), "vgg", {"film": np.ones((2, 3))})
+    place = Place(Store(tmp_path), "vgg")
+    with pytest.raises(WatchwordError, match="1 films have both vgg and vgg"):
+        pairs(place, place)
+    with pytest.raises(WatchwordError, match="not STORE:STREAM"):
+        Place.read("features")
