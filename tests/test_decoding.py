@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conftest import noise_stream
-from watchword.decoding import Ensemble, beam, greedy, rescore, sample
+from watchword.decoding import Ensemble, beam, consensus, greedy, likeness, rescore, sample
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams
 
 WORDS = 6  # PAD BOS EOS UNK and two words
@@ -135,3 +135,42 @@ def test_an_ensemble_says_the_mean_of_the_probabilities() -> None:
     torch.testing.assert_close(both.log_probabilities(step.outputs)[:, 0].exp(), mean)
     found = beam(both, STREAMS, 16, 3)
     torch.testing.assert_close(found.scores[:, 0], rescore(both, STREAMS, sentences).max(1).values)
+
+
+def test_the_likeness_of_sentences_is_the_mean_cosine_of_their_ngram_counts() -> None:
+    a, b, c = [5, 6, 7, EOS], [5, 6, EOS, PAD], [5, 5, EOS, PAD]
+    alike = likeness(torch.tensor([[a, b, c]]), torch.tensor([[a, b, c]]))[0]
+    # a, b: words 3 of 4 and 3; pairs: "5 6" of 3 and 2; triples: none of 2 and 1; b has no four words
+    assert alike[0, 1].item() == pytest.approx((3 / (4 * 3) ** 0.5 + 1 / (3 * 2) ** 0.5) / 4)
+    # b, c: "5" once and twice and the end: 3 of norms 3 and 5; no pair ("6 end" and "5 end" differ)
+    assert alike[1, 2].item() == pytest.approx((3 / (3 * 5) ** 0.5) / 4)
+    assert alike[0, 0].item() == pytest.approx(1.0)
+    torch.testing.assert_close(alike, alike.T)
+
+
+def test_consensus_prefers_what_most_drawn_sentences_share_to_the_likeliest_one() -> None:
+    """The likeliest first word leads to endings that differ; the second likeliest always goes on in one way."""
+
+    class Divided:
+        def encode(self, streams: Streams) -> tuple[Memory, State]:
+            return {}, {"place": torch.zeros(1, 1, 1, dtype=torch.long)}
+
+        def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+            table = torch.full((40, 40), 1e-9)
+            table[BOS, 4], table[BOS, 5] = 0.4, 0.6
+            table[4, 6], table[6, EOS] = 1.0, 1.0            # 4 6 end, always
+            table[5, 10:40] = 1 / 30                         # 5, then any of thirty
+            table[10:40, EOS] = 1.0
+            return Step(table[words].log(), {"place": state["place"].expand(*words.shape, 1)})
+
+        def log_probabilities(self, outputs: Tensor) -> Tensor:
+            return outputs.log_softmax(-1)
+
+    streams = {"appearance": noise_stream([2])}
+    likely = greedy(Divided(), streams, 4).sentences[0, 0]
+    agreed = consensus(Divided(), streams, 60, 4, temperature=1.0)
+    assert likely[0] == 5
+    assert agreed.sentences[0, 0].tolist()[:3] == [4, 6, EOS]
+    again = consensus(Divided(), streams, 60, 4, temperature=1.0)
+    assert torch.equal(agreed.sentences, again.sentences)  # drawn from a seed: the same film, the same sentence
+    assert 0 < agreed.scores[0, 0] <= 1

@@ -1,4 +1,4 @@
-"""Finding sentences: following a given one, greedy, sampling, beam search, ensembles. Knows no model and no words.
+"""Finding sentences: following one, greedy, sampling, beam search, consensus, ensembles. Knows no model, no word.
 
 Everything is batched over videos and sentences, (B, S): there is no Python loop over either. A sentence here begins
 after BOS, ends with EOS (unless it was cut at `max_words`, EOS counted) and is padded with PAD; its score is the sum of
@@ -213,6 +213,57 @@ def beam(
     best_scores[videos] = pool_scores.gather(1, kept)
     best_sentences[videos] = torch.gather(pool_sentences, 1, kept.unsqueeze(-1).expand(-1, -1, max_words))
     return Found(best_sentences[:, :num_best], best_scores[:, :num_best])
+
+
+def consensus(
+    speaker: Speaker,
+    streams: Streams,
+    num_sentences: int,
+    max_words: int,
+    *,
+    beams: int = 5,
+    length_power: float = 0.5,
+    temperature: float = 0.7,
+    seed: int = 0,
+) -> Found:
+    """What most of S drawn sentences agree with: minimum Bayes risk (Kumar and Byrne 2004) over n-grams.
+
+    The likeliest sentence is often a strange one. Here the drawn sentences vote, for each other and for those of a beam
+    search: a score is the mean likeness to what was drawn, 0..1, so it also tells how sure the speaker is.
+    """
+    draws = torch.Generator(streams[next(iter(streams))].values.device).manual_seed(seed)
+    drawn = sample(speaker, streams, num_sentences, max_words, temperature=temperature, generator=draws).sentences
+    found = beam(speaker, streams, beams, max_words, num_best=beams, length_power=length_power).sentences
+    longest = max(drawn.shape[2], found.shape[2])
+    drawn, found = (torch.nn.functional.pad(part, (0, longest - part.shape[2])) for part in (drawn, found))
+    candidates = torch.cat([found, drawn], 1)
+    scores, order = likeness(candidates, drawn).mean(-1).sort(dim=-1, descending=True, stable=True)
+    return Found(candidates.gather(1, order.unsqueeze(-1).expand_as(candidates)), scores)
+
+
+def likeness(some: Tensor, others: Tensor, longest: int = 4) -> Tensor:
+    """How alike sentences are, (B, S, T) and (B, S', T) -> (B, S, S'): the mean cosine of their counts of n-grams.
+
+    The product of two counts is the number of pairs of places that hold the same n-gram: nothing needs to be counted.
+    """
+    total = some.new_zeros(some.shape[0], some.shape[1], others.shape[1], dtype=torch.float)
+    pairs, mine, theirs = (_same_words(one, two) for one, two in ((some, others), (some, some), (others, others)))
+    for size in range(1, longest + 1):
+        if size > 1:  # the n-gram goes on where the words at its end are the same
+            pairs, mine, theirs = (
+                grams[:, :, :-1, :, :-1] & _same_words(one[..., size - 1 :], two[..., size - 1 :])
+                for grams, one, two in ((pairs, some, others), (mine, some, some), (theirs, others, others))
+            )
+        own = torch.diagonal(mine.sum((2, 4)), dim1=1, dim2=2).unsqueeze(2)  # (B, S, 1)
+        other = torch.diagonal(theirs.sum((2, 4)), dim1=1, dim2=2).unsqueeze(1)  # (B, 1, S')
+        total += pairs.sum((2, 4)) / (own * other).clamp(min=1).sqrt()
+    return total / longest
+
+
+def _same_words(some: Tensor, others: Tensor) -> Tensor:
+    """(B, S, T), (B, S', T) -> (B, S, T, S', T): places that hold the same word."""
+    same = some[:, :, :, None, None] == others[:, None, None]
+    return same & (some != PAD)[:, :, :, None, None]
 
 
 class Ensemble:

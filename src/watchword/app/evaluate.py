@@ -14,6 +14,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="The split that is described and scored.")] = "val",
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
     length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
+    votes: Annotated[int, typer.Option(min=0, help="So many drawn sentences elect one; 0 takes the beam's best.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Where results go; the (first) run folder if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores for a program.")] = False,
 ) -> None:
@@ -31,7 +32,7 @@ def evaluate(
     from watchword.training.run import Run
 
     loaded = [Run(folder) for folder in runs]
-    search = Search(beam, length_power, loaded[0].recipe.data.max_words)
+    search = Search(beam, length_power, loaded[0].recipe.data.max_words, votes)
     with bar(transient=True) as progress:
         task = progress.add_task(f"describing {split}", total=None)
 
@@ -49,5 +50,6 @@ def evaluate(
     if as_json:
         print(json.dumps(result.scores.corpus))
     else:
-        console.print(score_table({"+".join(result.runs): result.scores.corpus}, f"{split}, beam {beam}"))
+        how = f"beam {beam}" + (f", {votes} votes" if votes else "")
+        console.print(score_table({"+".join(result.runs): result.scores.corpus}, f"{split}, {how}"))
         console.print(f"{len(result.captions):,} sentences in {folder / f'predictions-{split}.json'}")

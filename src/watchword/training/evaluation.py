@@ -9,7 +9,7 @@ import torch
 
 from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, Features
-from watchword.decoding import Ensemble, Found, Speaker, beam, follow, greedy
+from watchword.decoding import Ensemble, Found, Speaker, beam, consensus, follow, greedy
 from watchword.errors import WatchwordError
 from watchword.losses import Talker
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
@@ -30,8 +30,13 @@ class Search:
     beam: int = 5
     length_power: float = 0.5   # score = log probability / words ** length_power
     max_words: int = 20         # and an end
+    votes: int = 0              # so many drawn sentences elect one (consensus); the beam's stand for election too
 
     def __call__(self, speaker: Speaker, batch: Batch) -> Found:
+        if self.votes:
+            return consensus(
+                speaker, batch.streams, self.votes, self.max_words + 1, beams=self.beam, length_power=self.length_power
+            )
         if self.beam > 1:
             return beam(speaker, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
         found = greedy(speaker, batch.streams, self.max_words + 1)
