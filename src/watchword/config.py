@@ -112,6 +112,7 @@ class Phase(Settings):
     """A stretch of training with one loss."""
 
     begin: Literal["last", "best"] = "last"         # from the weights as they are, or the best of the phases before
+    forget_best: bool = False                       # what was best before this phase is no longer a candidate
     loss: dict[str, Any] = {"name": "cross_entropy"}  # read by the loss that it names
     epochs: int = Field(30, ge=1)
     optimizer: Literal["adam", "adamw", "rmsprop"] = "adam"

@@ -59,6 +59,7 @@ class Batch:
     videos: tuple[str, ...]
     streams: Streams
     sentences: Tensor             # (B, S, T)
+    rows: Tensor | None = None    # (B, S) which of its video's captions each sentence is; -1: none
 
     @property
     def num_words(self) -> int:
@@ -67,7 +68,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         streams = {name: stream.to(device) for name, stream in self.streams.items()}
-        return Batch(self.videos, streams, self.sentences.to(device, non_blocking=True))
+        rows = None if self.rows is None else self.rows.to(device, non_blocking=True)
+        return Batch(self.videos, streams, self.sentences.to(device, non_blocking=True), rows)
 
 
 def reorder(state: State, index: Tensor) -> State:

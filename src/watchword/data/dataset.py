@@ -100,7 +100,11 @@ class CaptionData:
     def batch(self, slot: Slot) -> Batch:
         videos = tuple(self.clips[group.video].video for group in slot.groups)
         chosen = [[self.sentences[group.video][row] for row in group.sentences] for group in slot.groups]
-        return Batch(videos, self.features.read(videos), pad_sentences(chosen))
+        sentences = pad_sentences(chosen)
+        rows = torch.full(sentences.shape[:2], -1)
+        for place, group in enumerate(slot.groups):
+            rows[place, : len(group.sentences)] = torch.tensor(group.sentences)
+        return Batch(videos, self.features.read(videos), sentences, rows)
 
     @property
     def videos(self) -> list[str]:

@@ -6,12 +6,16 @@ from typing import Any
 from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.refocus import FirstLook, FixedFocus, Refocusing
 from watchword.losses.reinforcement import Reinforce, SelfCritical
 
 LOSSES: dict[str, type[Objective]] = {
     "cross_entropy": CrossEntropy,
     "self_critical": SelfCritical,
     "reinforce": Reinforce,
+    "first_look": FirstLook,
+    "refocusing": Refocusing,
+    "fixed_focus": FixedFocus,
 }
 
 __all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]

@@ -48,6 +48,9 @@ class Objective(nn.Module, ABC):
     Settings: type[Settings]
     once_a_video = False         # an epoch visits every video once, not every caption
 
+    def begin(self, model: Talker) -> None:
+        """What a phase with this loss first asks of the model; not asked again where a phase is resumed."""
+
     @abstractmethod
     def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
         """`own_words` is the share of words in the model's ear that are its own (scheduled sampling)."""

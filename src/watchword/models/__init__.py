@@ -6,6 +6,7 @@ from typing import Any
 from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.models.mean_pool import MeanPool
+from watchword.models.refocus import Refocus
 from watchword.models.s2vt import S2VT
 from watchword.models.soft_attention import SoftAttention
 
@@ -13,6 +14,7 @@ MODELS: dict[str, type[Captioner]] = {
     "mean_pool": MeanPool,
     "soft_attention": SoftAttention,
     "s2vt": S2VT,
+    "refocus": Refocus,
 }
 
 __all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_config"]

@@ -164,6 +164,12 @@ class Trainer:
 
     def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
         objective = self.objectives[self.place.phase].to(self.accelerator.device)
+        if not self.resumed:  # before the processes agree on the weights: what is drawn anew is drawn once
+            if phase.begin == "best" and self.place.phase:
+                self.model.load_state_dict(self.run.model().state_dict())
+            if phase.forget_best:
+                self.place.best = None
+            objective.begin(self.model)
         learner = self.accelerator.prepare(Learner(self.model, objective))
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay

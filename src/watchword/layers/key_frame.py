@@ -1,0 +1,35 @@
+"""A recurrent encoder that begins in the middle of a film: at a key frame, outwards, both ways."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+
+class KeyFrameGRU(nn.Module):
+    """KBiGRU: one GRU reads from the key frame back to the first frame, one from it on to the last.
+
+    Every video has a key frame of its own: frames are gathered in the order of reading, and each half of all videos is
+    one packed batch. Together they read F + 1 frames a video; a plain bidirectional GRU reads 2 F.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.combine = nn.Linear(2 * hidden_size, hidden_size)
+
+    def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
+        """frames (B, F, D), of which the first lengths (B,) are real, key frames (B,) -> (B, H)."""
+        before = _read(self.to_first, frames, key, -1, key + 1)       # key ... 0
+        after = _read(self.to_last, frames, key, 1, lengths - key)    # key ... length - 1
+        return self.combine(torch.cat([before, after], -1)).tanh()
+
+
+def _read(gru: nn.GRU, frames: Tensor, start: Tensor, direction: int, count: Tensor) -> Tensor:
+    """The last state after `count` frames from `start` on, forwards (1) or backwards (-1), first state 0: (B, H)."""
+    counts = count.cpu()  # packing wants it there
+    steps = torch.arange(int(counts.max()), device=frames.device)
+    moments = (start.unsqueeze(1) + direction * steps).clamp(0, frames.shape[1] - 1)  # (B, steps)
+    rows = torch.arange(len(frames), device=frames.device).unsqueeze(1)
+    packed = pack_padded_sequence(frames[rows, moments], counts, batch_first=True, enforce_sorted=False)
+    return gru(packed)[1][0]

@@ -1,0 +1,297 @@
+"""Watch it twice (VRE): the first look finds a key frame, the second reads the film outwards from it.
+
+Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM MM 2019, arXiv:1907.12905.
+
+| paper | line |
+|---|---|
+| Eq. 2, 3: frames are means over places, places are means over frames | `frames_of`, `places_of` |
+| Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
+| Eq. 8, 9: how relevant each frame is to what was seen at first | `Watcher.relevance` |
+| Eq. 10, 11: the most relevant is the key frame | `Refocus.watch` |
+| Eq. 12 to 16: two attentions | `Refocus.step`, `layers/product_attention.py` |
+| Alg. 1: o1, o2 | `Watcher.first`, `Watcher.second` |
+| Alg. 2: o is the first memory cell, half of every query, and the first input | `Refocus.watch`, `Refocus.step` |
+| Sec. 4.2: saved key frames | `Refocus.fix_key_frames` |
+| Eq. 17 to 22 | `losses/refocus.py` |
+
+Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (V^f), `kbigru_all` (with v^s and v^a),
+`vre`. What is a stream's part (frames, places, sound) is told by `temporal`, `spatial`, `audio`.
+
+Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
+copy of the watcher, so that a film that nobody saved has one too; features may first be projected (`projected_size`).
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from watchword.errors import WatchwordError
+from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.key_frame import KeyFrameGRU
+from watchword.layers.product_attention import ProductAttention
+from watchword.layers.recurrent import LSTMCell
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
+
+
+class RefocusConfig(CaptionerConfig):
+    variant: Literal["attention", "kbigru", "kbigru_all", "vre"] = "vre"  # Table 1
+    embedding_size: int = Field(512, ge=1)           # Sec. 4.2
+    hidden_size: int = Field(512, ge=1)              # Sec. 4.2
+    dropout: float = Field(0.5, ge=0, lt=1)          # Sec. 4.2: at the end of the decoder, nowhere else
+    attention_size: int = Field(512, ge=1)           # ours: not stated
+    projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
+    temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
+    spatial: str = ""                                # the stream whose places are looked at; "": the last that is seen
+    audio: str = "audio"                             # the stream that is heard, where there is one
+
+    @property
+    def reads_places(self) -> bool:
+        return self.variant != "kbigru"
+
+    @property
+    def hears(self) -> bool:
+        return self.variant in ("kbigru_all", "vre")
+
+
+class Refocus(Captioner):
+    Config = RefocusConfig
+    passes: Tensor
+    fixed: Tensor
+
+    def __init__(self, config: RefocusConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        self.settings = config
+        self.temporal, self.spatial, self.audio = roles(config, widths)
+        hidden, encoded = config.hidden_size, config.variant != "attention"
+        sound = widths[self.audio] if self.audio else 0
+        self.watcher = Watcher(config, widths[self.temporal], sound)
+        frame_size, sound_size = self.watcher.frame_size, self.watcher.sound_size
+        query_size = 2 * hidden if encoded else hidden  # [o, h]
+        self.over_frames = ProductAttention(query_size, frame_size, config.attention_size)
+        place_size = 0
+        if self.spatial:
+            self.project_places, place_size = projection(widths[self.spatial], config.projected_size)
+            self.over_places = ProductAttention(query_size, place_size, config.attention_size)
+        self.cell = LSTMCell(frame_size + place_size + sound_size + config.embedding_size, hidden)
+        if encoded:  # o stands where a word's embedding does
+            same = hidden == config.embedding_size
+            self.first_input = nn.Identity() if same else nn.Linear(hidden, config.embedding_size)
+        if config.variant == "vre":
+            self.chooser = Watcher(config, widths[self.temporal], sound).requires_grad_(False)
+        self.register_buffer("passes", torch.tensor(2 if config.variant == "vre" else 1))
+        self.register_buffer("fixed", torch.tensor(False))
+        self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
+
+    # --- the contract ------------------------------------------------------------------------------------------------
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        memory, states, _, _ = self.watch(streams)
+        return memory, {name: tensor[:, -1:] for name, tensor in states.items()}  # the last look is the one that counts
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        said = self.embedding(words)  # (B, S, E)
+        query = state["hidden"]
+        if "video" in state:
+            query = torch.cat([state["video"], query], -1)  # [o, h]
+            said = torch.where((words == BOS).unsqueeze(-1), self.first_input(state["video"]), said)
+        context, weights = self.over_frames(query, *(memory[f"frames.{part}"] for part in ("keys", "values", "mask")))
+        inputs = [context]  # Eq. 14 to 16
+        attention = {f"temporal:{self.temporal}": _in_full(weights.unsqueeze(-1), memory["frames.share"])}
+        if self.spatial:
+            parts = (memory[f"places.{part}"] for part in ("keys", "values", "mask"))
+            context, weights = self.over_places(query, *parts)
+            inputs.append(context)  # Eq. 12
+            attention[f"spatial:{self.spatial}"] = _in_full(weights.unsqueeze(-2), memory["places.share"])
+        if self.audio:
+            inputs.append(memory["sound"].unsqueeze(1).expand(-1, words.shape[1], -1))
+        hidden, cell = self.cell(torch.cat([*inputs, said], -1), state["hidden"], state["cell"])
+        return Step(self.dropout(hidden), state | {"hidden": hidden, "cell": cell}, attention)
+
+    # --- the two looks -----------------------------------------------------------------------------------------------
+
+    def watch(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
+        """Both looks at once (one where there is no second).
+
+        Memory, and the states before the first word side by side, (B, looks, ...); then how relevant each frame is,
+        log probabilities (B, F), and the last look's key frame, (B,): what the refocusing loss and pictures ask for.
+        """
+        frames, real = frames_of(streams[self.temporal])
+        sound = sound_of(streams[self.audio]) if self.audio else None
+        frames = self.feature_dropout(frames)
+        frames, heard = self.watcher.project(frames, sound)
+        memory = self._memory(streams, frames, real, heard)
+        lengths = last_real(real)
+        key = lengths // 2  # Alg. 1: in the middle at first
+        relevance = real.float().log().log_softmax(-1)  # nothing is known before the first look
+        if self.settings.variant == "attention":
+            zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
+            return memory, {"hidden": zero, "cell": zero}, relevance, key
+        first, looks = self.watcher.first(frames, lengths, key, heard)
+        seen = [looks]
+        if int(self.passes) == 2:
+            if bool(self.fixed):
+                relevance = self.chooser.choose(*frames_of(streams[self.temporal]), sound)
+            else:
+                relevance = self.watcher.relevance(looks, frames, real)
+            key = relevance.argmax(-1)  # Eq. 11
+            seen.append(self.watcher.second(first, frames, lengths, key, heard))
+        video = torch.stack(seen, 1)  # (B, looks, H)
+        return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
+
+    def middle_frames(self, streams: Streams) -> Tensor:
+        """The key frame of the first look, (B,)."""
+        return last_real(frames_of(streams[self.temporal])[1]) // 2
+
+    def watch_once(self) -> None:
+        """From now on the first look is the only one."""
+        self._must_be_vre()
+        self.passes.fill_(1)
+
+    def watch_twice(self) -> None:
+        self._must_be_vre()
+        self.passes.fill_(2)
+
+    def fix_key_frames(self, restart: bool) -> None:
+        """From now on the key frames are those that the weights choose now; with `restart` all else begins anew."""
+        self._must_be_vre()
+        chosen = self.chooser if bool(self.fixed) else self.watcher
+        kept = {name: tensor.clone() for name, tensor in chosen.state_dict().items()}
+        if restart:
+            fresh = type(self)(self.settings, self.widths, self.num_words)
+            self.load_state_dict(fresh.state_dict())
+        self.chooser.load_state_dict(kept)
+        self.passes.fill_(2)
+        self.fixed.fill_(True)
+
+    def _must_be_vre(self) -> None:
+        if self.settings.variant != "vre":
+            raise WatchwordError(
+                f"refocus variant {self.settings.variant!r} has one look and no key frame to choose: "
+                "train it with loss cross_entropy, or set model.variant=vre"
+            )
+
+    def _memory(self, streams: Streams, frames: Tensor, real: Tensor, heard: Tensor | None) -> Memory:
+        mask = streams[self.temporal].mask
+        memory = {
+            "frames.values": frames, "frames.keys": self.over_frames.keys(frames), "frames.mask": real,
+            "frames.share": _shares(mask, over=2),
+        }  # fmt: skip
+        if self.spatial:
+            places, there = places_of(streams[self.spatial])
+            places = self.project_places(self.feature_dropout(places))
+            memory |= {
+                "places.values": places, "places.keys": self.over_places.keys(places), "places.mask": there,
+                "places.share": _shares(streams[self.spatial].mask, over=1),
+            }  # fmt: skip
+        if heard is not None:
+            memory["sound"] = heard
+        return memory
+
+
+class Watcher(nn.Module):
+    """What makes o1, the key frame and o2 of frames and sound (Alg. 1)."""
+
+    def __init__(self, config: RefocusConfig, frame_width: int, sound_width: int) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.project_frames, self.frame_size = projection(frame_width, config.projected_size)
+        self.sound_size = 0
+        if sound_width:
+            self.project_sound, self.sound_size = projection(sound_width, config.projected_size)
+        if config.variant != "attention":
+            self.read = KeyFrameGRU(self.frame_size, hidden)
+            self.with_sound = nn.Linear(hidden + self.sound_size, hidden)            # W_a
+        if config.variant == "vre":
+            self.merge = nn.Linear(2 * hidden, hidden)                               # W_m
+            self.refocusing = ProductAttention(hidden, self.frame_size, config.attention_size)  # W_o, W_v, W_alpha
+
+    def project(self, frames: Tensor, sound: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        return self.project_frames(frames), None if sound is None else self.project_sound(sound)
+
+    def first(self, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> tuple[Tensor, Tensor]:
+        """h1 and o1, both (B, H)."""
+        seen = self.read(frames, lengths, key)
+        return seen, self._hear(seen, heard)
+
+    def relevance(self, video: Tensor, frames: Tensor, real: Tensor) -> Tensor:
+        """log alpha, (B, F), of o1 (B, H)."""
+        energies = self.refocusing.energies(video.unsqueeze(1), self.refocusing.keys(frames)).squeeze(1)  # Eq. 8
+        return energies.masked_fill(~real, float("-inf")).log_softmax(-1)                                 # Eq. 9
+
+    def second(self, first: Tensor, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> Tensor:
+        """o2, (B, H)."""
+        again = self.read(frames, lengths, key)
+        return self._hear(self.merge(torch.cat([first, again], -1)).tanh(), heard)
+
+    @torch.no_grad()
+    def choose(self, frames: Tensor, real: Tensor, sound: Tensor | None) -> Tensor:
+        """The first look on its own: log alpha of features as they come."""
+        frames, heard = self.project(frames, sound)
+        lengths = last_real(real)
+        return self.relevance(self.first(frames, lengths, lengths // 2, heard)[1], frames, real)
+
+    def _hear(self, seen: Tensor, heard: Tensor | None) -> Tensor:
+        return self.with_sound(seen if heard is None else torch.cat([seen, heard], -1)).tanh()
+
+
+def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, str]:
+    """Which stream is read frame by frame, which is looked at place by place, which is heard; "": none."""
+    seen = [name for name in widths if name != config.audio]
+    for role, wanted in (("temporal", config.temporal), ("spatial", config.spatial)):
+        if wanted and wanted not in widths:
+            raise WatchwordError(f"model.{role} is {wanted!r}, the data's streams are {', '.join(widths)}")
+    if not seen and not config.temporal:
+        raise WatchwordError("refocus needs a stream that is seen beside the one that is heard: add it to data.streams")
+    temporal = config.temporal or seen[0]
+    spatial = config.spatial or seen[-1]
+    unread = [name for name in seen if name not in (temporal, spatial)]
+    if unread:
+        raise WatchwordError(
+            f"refocus reads one stream's frames and one stream's places, here {temporal} and {spatial}: drop "
+            f"{', '.join(unread)} from data.streams, or choose with model.temporal and model.spatial"
+        )
+    hears = config.hears and config.audio in widths
+    return temporal, spatial if config.reads_places else "", config.audio if hears else ""
+
+
+def projection(width: int, projected_size: int) -> tuple[nn.Module, int]:
+    """A map of features to a common size, or none, and the size that comes out."""
+    if not projected_size:
+        return nn.Identity(), width
+    return nn.Sequential(nn.Linear(width, projected_size), nn.ReLU()), projected_size
+
+
+def frames_of(stream: Stream) -> tuple[Tensor, Tensor]:
+    """V^f, the mean over the places of each frame (Eq. 2): (B, F, D), and which frames are real: (B, F)."""
+    return torch.einsum("bfnd,bfn->bfd", stream.values, _shares(stream.mask, over=2)), stream.mask.any(2)
+
+
+def places_of(stream: Stream) -> tuple[Tensor, Tensor]:
+    """v^s, the mean over the frames of each place (Eq. 3): (B, N, D), and which places are real: (B, N)."""
+    return torch.einsum("bfnd,bfn->bnd", stream.values, _shares(stream.mask, over=1)), stream.mask.any(1)
+
+
+def sound_of(stream: Stream) -> Tensor:
+    """v^a, one vector a video: (B, D)."""
+    return masked_mean(*flat_places(stream))
+
+
+def last_real(real: Tensor) -> Tensor:
+    """Up to and with the last real frame: (B,)."""
+    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
+
+
+def _shares(mask: Tensor, over: int) -> Tensor:
+    """What each place weighs in a mean over an axis of (B, F, N); 0 where nothing is real."""
+    weights = mask.float()
+    return weights / weights.sum(over, keepdim=True).clamp(min=1)
+
+
+def _in_full(weights: Tensor, share: Tensor) -> Tensor:
+    """Attention over means, as what it is over that which they are means of: (B, S, F, N)."""
+    return weights.detach() * share.unsqueeze(1)
