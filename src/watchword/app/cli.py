@@ -11,6 +11,7 @@ from watchword.app.demo import demo
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.models import models
+from watchword.app.refocus import refocus
 from watchword.app.score import score
 from watchword.app.shapes import shapes
 from watchword.app.train import train
@@ -51,6 +52,7 @@ app.command()(shapes)
 app.add_typer(features, name="features")
 app.add_typer(weights, name="weights")
 app.command("score")(score)
+app.command()(refocus)
 
 
 def main() -> None:

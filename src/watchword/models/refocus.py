@@ -45,7 +45,7 @@ class RefocusConfig(CaptionerConfig):
     attention_size: int = Field(512, ge=1)           # ours: not stated
     projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
     temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
-    spatial: str = ""                                # the stream whose places are looked at; "": the last that is seen
+    spatial: str = ""                                # ... whose places are looked at; "": the last; "none": no such
     audio: str = "audio"                             # the stream that is heard, where there is one
 
     @property
@@ -243,12 +243,13 @@ def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, s
     """Which stream is read frame by frame, which is looked at place by place, which is heard; "": none."""
     seen = [name for name in widths if name != config.audio]
     for role, wanted in (("temporal", config.temporal), ("spatial", config.spatial)):
-        if wanted and wanted not in widths:
+        if wanted not in ("", "none", *widths):
             raise WatchwordError(f"model.{role} is {wanted!r}, the data's streams are {', '.join(widths)}")
     if not seen and not config.temporal:
         raise WatchwordError("refocus needs a stream that is seen beside the one that is heard: add it to data.streams")
     temporal = config.temporal or seen[0]
     spatial = config.spatial or seen[-1]
+    places = config.reads_places and spatial != "none"
     unread = [name for name in seen if name not in (temporal, spatial)]
     if unread:
         raise WatchwordError(
@@ -256,7 +257,7 @@ def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, s
             f"{', '.join(unread)} from data.streams, or choose with model.temporal and model.spatial"
         )
     hears = config.hears and config.audio in widths
-    return temporal, spatial if config.reads_places else "", config.audio if hears else ""
+    return temporal, spatial if places else "", config.audio if hears else ""
 
 
 def projection(width: int, projected_size: int) -> tuple[nn.Module, int]:

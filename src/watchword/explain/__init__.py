@@ -1,0 +1,1 @@
+"""What a captioner looked at, as pictures: data in, picture out."""

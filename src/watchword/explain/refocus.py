@@ -1,0 +1,123 @@
+"""The figures of Watch It Twice: key frames on the film strip (Fig. 3), where each word looked (Fig. 4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from watchword.records import FloatArray
+
+PAPER, INK, FAINT = (250, 249, 246), (40, 40, 44), (120, 120, 126)
+YELLOW, RED = (240, 190, 20), (205, 40, 40)
+GAP, LINE, MARGIN = 6, 24, 8
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One film of Fig. 3."""
+
+    pictures: NDArray[np.uint8]       # (F, H, W, 3)
+    middle: int                       # the default key frame: yellow
+    key: int                          # the chosen one: red
+    lines: Sequence[tuple[str, str]]  # ("GT", "a man hits a ball"), ("STEP1", ...), ...
+
+
+def film_strips(strips: Sequence[Strip], height: int = 96, most: int = 12) -> Image.Image:
+    """Films below each other; of many frames some are shown, the two key frames always."""
+    rows = [_strip(strip, height, most) for strip in strips]
+    return _below_each_other(rows)
+
+
+def shown_frames(count: int, keys: Sequence[int], most: int) -> list[int]:
+    """Evenly chosen frames; the nearest gives way to a key frame that is not among them."""
+    frames = [int(frame) for frame in np.linspace(0, count - 1, min(count, most)).round()]
+    for key in dict.fromkeys(keys):
+        free = [place for place, frame in enumerate(frames) if frame not in keys]
+        if key not in frames and free:
+            frames[min(free, key=lambda place: abs(frames[place] - key))] = key
+    return sorted(frames)
+
+
+def _strip(strip: Strip, height: int, most: int) -> Image.Image:
+    frames = shown_frames(len(strip.pictures), (strip.middle, strip.key), most)
+    width = round(height * strip.pictures.shape[2] / strip.pictures.shape[1])
+    picture = Image.new(
+        "RGB", (MARGIN + len(frames) * (width + GAP), height + 2 * GAP + LINE * len(strip.lines)), PAPER
+    )
+    draw = ImageDraw.Draw(picture)
+    for place, frame in enumerate(frames):
+        left = MARGIN + place * (width + GAP)
+        picture.paste(_scaled(strip.pictures[frame], width, height), (left, GAP))
+        for is_key, colour, inset in ((frame == strip.key, RED, 0), (frame == strip.middle, YELLOW, 4)):
+            if is_key:  # a frame that is both shows both borders
+                box = (left + inset, GAP + inset, left + width - 1 - inset, GAP + height - 1 - inset)
+                draw.rectangle(box, outline=colour, width=4)
+    _write(draw, strip.lines, MARGIN, height + 2 * GAP)
+    return picture
+
+
+@dataclass(frozen=True)
+class Glances:
+    """One film of Fig. 4: where the words of its caption looked."""
+
+    picture: NDArray[np.uint8]        # (H, W, 3), the key frame
+    words: Sequence[str]              # those that are shown
+    weights: FloatArray               # (words, N) attention over places
+    boxes: FloatArray                 # (N, 4) x0 y0 x1 y1, 0..1
+    lines: Sequence[tuple[str, str]]
+
+
+def masks(films: Sequence[Glances], height: int = 128) -> Image.Image:
+    """Films below each other: the key frame, then the key frame under the mask of each word."""
+    return _below_each_other([_glances(film, height) for film in films])
+
+
+def mask_of(weights: FloatArray, boxes: FloatArray, width: int, height: int) -> FloatArray:
+    """(N,) attention over boxes as (height, width) in 0..1: 1 where it looked most, smooth between the boxes."""
+    side = 64
+    field = np.zeros((side, side))
+    for weight, (x0, y0, x1, y1) in zip(weights, boxes * side, strict=True):
+        area = field[int(y0) : max(int(np.ceil(y1)), int(y0) + 1), int(x0) : max(int(np.ceil(x1)), int(x0) + 1)]
+        np.maximum(area, weight, out=area)
+    field = field / max(float(field.max()), 1e-9)
+    smooth = Image.fromarray((255 * field).astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
+    return np.asarray(smooth, np.float64) / 255
+
+
+def _glances(film: Glances, height: int) -> Image.Image:
+    width = round(height * film.picture.shape[1] / film.picture.shape[0])
+    columns = 1 + len(film.words)
+    size = (MARGIN + columns * (width + GAP), height + 2 * GAP + LINE * (1 + len(film.lines)))
+    picture = Image.new("RGB", size, PAPER)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(15)
+    plain = _scaled(film.picture, width, height)
+    picture.paste(plain, (MARGIN, GAP))
+    for place, (word, weights) in enumerate(zip(film.words, film.weights, strict=True), 1):
+        left = MARGIN + place * (width + GAP)
+        light = 0.15 + 0.85 * mask_of(weights, film.boxes, width, height)[:, :, None]
+        picture.paste(Image.fromarray((np.asarray(plain) * light).astype(np.uint8)), (left, GAP))
+        draw.text((left + 2, height + GAP + 4), word, font=font, fill=INK)
+    _write(draw, film.lines, MARGIN, height + 2 * GAP + LINE)
+    return picture
+
+
+def _scaled(picture: NDArray[np.uint8], width: int, height: int) -> Image.Image:
+    return Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def _write(draw: ImageDraw.ImageDraw, lines: Sequence[tuple[str, str]], left: int, top: int) -> None:
+    font = ImageFont.load_default(15)
+    for row, (name, text) in enumerate(lines):
+        draw.text((left, top + row * LINE), name, font=font, fill=FAINT)
+        draw.text((left + 70, top + row * LINE), text, font=font, fill=INK)
+
+
+def _below_each_other(rows: Sequence[Image.Image]) -> Image.Image:
+    whole = Image.new("RGB", (max(row.width for row in rows), sum(row.height + GAP for row in rows)), PAPER)
+    top = 0
+    for row in rows:
+        whole.paste(row, (0, top))
+        top += row.height + GAP
+    return whole

@@ -1,0 +1,419 @@
+"""Watch it twice: the encoder around a key frame, the reward, the schedule, the pictures."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from conftest import noise_stream
+from watchword.app.cli import app
+from watchword.app.refocus import shares
+from watchword.config import Recipe, read_recipe
+from watchword.data.dataset import Features
+from watchword.data.shapes import ShapesConfig, read_truth, write_shapes
+from watchword.decoding import follow
+from watchword.errors import WatchwordError
+from watchword.explain.refocus import Strip, film_strips, mask_of, shown_frames
+from watchword.layers.key_frame import KeyFrameGRU
+from watchword.layers.product_attention import ProductAttention
+from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
+from watchword.losses.objective import Material
+from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, key_frame_loss
+from watchword.models import build_model
+from watchword.models.refocus import Refocus, frames_of, places_of
+from watchword.records import Caption
+from watchword.store import Store
+from watchword.tensors import BOS, EOS, PAD, Batch, Stream
+from watchword.text.vocabulary import Vocabulary
+from watchword.training import Run, loop
+from watchword.training.looks import Looks
+
+LENGTHS = [6, 4, 1]
+SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}
+SENTENCES = torch.tensor([
+    [[BOS, 5, 6, EOS, PAD], [BOS, 7, 8, 9, EOS]],
+    [[BOS, 4, EOS, PAD, PAD], [BOS, 4, 4, 8, EOS]],
+    [[BOS, 9, 5, 7, EOS], [PAD, PAD, PAD, PAD, PAD]],
+])  # fmt: skip
+ROWS = torch.tensor([[0, 1], [1, 0], [2, -1]])
+REFERENCES = {"a": ["one", "two"], "b": ["three", "four"], "c": ["five", "six", "seven"]}
+
+
+def vre(**changes: Any) -> Refocus:
+    torch.manual_seed(0)
+    model = build_model(SMALL | changes, {"appearance": 6}, 12)
+    assert isinstance(model, Refocus)
+    return model
+
+
+def streams() -> dict[str, Stream]:
+    return {"appearance": noise_stream(LENGTHS, places=3, width=6, seed=1)}
+
+
+def batch() -> Batch:
+    return Batch(("a", "b", "c"), streams(), SENTENCES, ROWS)
+
+
+def refocusing(**settings: Any) -> Refocusing:
+    material = Material(Vocabulary(("x",)), REFERENCES, num_words=20, max_words=10)
+    return Refocusing(RefocusingSettings(**settings), material)
+
+
+# --- the encoder -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [[3, 2, 0], [0, 0, 0], [5, 3, 0]])
+def test_films_are_read_outwards_from_each_ones_own_key_frame(keys: list[int]) -> None:
+    torch.manual_seed(1)
+    gru = KeyFrameGRU(4, 5)
+    frames = torch.randn(3, 8, 4)  # two frames of padding
+    found = gru(frames, torch.tensor(LENGTHS), torch.tensor(keys))
+    for video, (key, length) in enumerate(zip(keys, LENGTHS, strict=True)):  # Eq. 5 to 7, one video at a time
+        back = gru.to_first(frames[video, : key + 1].flip(0))[1]
+        on = gru.to_last(frames[video, key:length])[1]
+        torch.testing.assert_close(found[video : video + 1], gru.combine(torch.cat([back, on], -1)).tanh())
+
+
+def test_the_first_key_frame_is_the_tenth_of_twenty() -> None:
+    seen = {"appearance": noise_stream([20, 7, 1], width=6)}
+    assert vre().middle_frames(seen).tolist() == [10, 3, 0]
+
+
+def test_attention_multiplies_query_and_keys() -> None:
+    attention = ProductAttention(2, 2, 2)
+    with torch.no_grad():
+        attention.from_query.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+        attention.from_value.weight.copy_(torch.eye(2))
+        attention.energy.weight.copy_(torch.tensor([[1.0, -1.0]]))
+    query, values = torch.tensor([[[0.5, 1.0]]]), torch.tensor([[[1.0, 2.0], [3.0, 0.0]]])
+    expected = torch.tensor([np.tanh(0.5) - np.tanh(4.0), np.tanh(1.5)])  # Eq. 14
+    found = attention.energies(query, attention.keys(values))
+    torch.testing.assert_close(found[0, 0], expected.float())
+
+
+def test_frames_are_means_of_places_and_places_are_means_of_frames() -> None:
+    stream = streams()["appearance"]
+    frames, real = frames_of(stream)
+    places, there = places_of(stream)
+    torch.testing.assert_close(frames[1, :4], stream.values[1, :4].mean(1))  # Eq. 2
+    torch.testing.assert_close(places[1], stream.values[1, :4].mean(0))      # Eq. 3: padding does not count
+    assert real.sum(1).tolist() == LENGTHS
+    assert bool(there.all())
+
+
+def test_the_key_frame_is_the_most_relevant_real_frame_and_is_read_from() -> None:
+    model = vre().eval()
+    _, states, relevance, key = model.watch(streams())
+    torch.testing.assert_close(relevance.exp().sum(1), torch.ones(3))
+    assert relevance.exp()[1, 4:].max() == 0
+    assert torch.equal(key, relevance.argmax(1))
+    frames, _ = frames_of(streams()["appearance"])
+    lengths = torch.tensor(LENGTHS)
+    first = model.watcher.read(frames, lengths, lengths // 2)
+    again = model.watcher.read(frames, lengths, key)
+    hear = model.watcher.with_sound
+    torch.testing.assert_close(states["video"][:, 0], hear(first).tanh())  # o1
+    merged = model.watcher.merge(torch.cat([first, again], -1)).tanh()
+    torch.testing.assert_close(states["video"][:, 1], hear(merged).tanh())  # o2
+    assert torch.equal(states["cell"], states["video"])
+    assert states["hidden"].abs().max() == 0
+
+
+def test_the_first_input_is_what_was_seen_and_no_word() -> None:
+    model = vre().eval()
+    before = follow(model, streams(), SENTENCES[:, :, 1:]).outputs
+    with torch.no_grad():
+        model.embedding.weight[BOS] += 9
+    assert torch.equal(before, follow(model, streams(), SENTENCES[:, :, 1:]).outputs)
+
+
+@pytest.mark.parametrize(
+    ("settings", "widths", "message"),
+    [
+        ({}, {"a": 2, "b": 2, "c": 2}, "drop b from data.streams"),
+        ({"temporal": "x"}, {"a": 2}, "model.temporal is 'x'"),
+        ({}, {"audio": 2}, "a stream that is seen"),
+    ],
+)
+def test_streams_without_a_part_are_one_line(settings: dict[str, str], widths: dict[str, int], message: str) -> None:
+    with pytest.raises(WatchwordError, match=message):
+        build_model(SMALL | settings, widths, 12)
+
+
+def test_sound_is_heard_where_there_is_some() -> None:
+    heard = build_model(SMALL, {"appearance": 6, "audio": 4}, 12).eval()
+    sound = noise_stream([5, 2, 1], places=1, width=4, seed=3)
+    before = follow(heard, streams() | {"audio": sound}, SENTENCES[:, :, 1:]).outputs
+    louder = Stream(sound.values * 2, sound.mask, sound.times, sound.boxes)
+    after = follow(heard, streams() | {"audio": louder}, SENTENCES[:, :, 1:]).outputs
+    assert (before - after).abs().amax((1, 2, 3)).min() > 1e-4
+
+
+# --- the losses ------------------------------------------------------------------------------------------------------
+
+
+def test_two_looks_side_by_side_lose_what_each_loses_alone() -> None:
+    model, loss = vre().eval(), CrossEntropy(CrossEntropySettings())
+    losses, words, _, _ = refocusing().of_captions(model, batch(), own_words=0.0)
+    second, _ = loss.of_videos(model, batch(), 0.0)
+    FirstLook(CrossEntropySettings()).begin(model)
+    first, count = loss.of_videos(model, batch(), 0.0)
+    torch.testing.assert_close(losses.sum(2), torch.stack([first, second], 1))
+    assert torch.equal(words.sum(1), count)
+
+
+def test_the_reward_of_a_caption_is_remembered_until_it_comes_again() -> None:
+    model, loss = vre().eval(), refocusing()
+    losses, *_ = loss.of_captions(model, batch(), 0.0)
+    shown = loss(model, batch(), 0.0).shown
+    reward = (losses[:, 0] - losses[:, 1]).detach()  # Eq. 20
+    # offsets 0, 2, 4 of the videos and ROWS: b's sentences are its captions 1 and 0, c has only its caption 2
+    kept = loss.rewards.clone()
+    torch.testing.assert_close(kept[:4], torch.tensor([reward[0, 0], reward[0, 1], reward[1, 1], reward[1, 0]]))
+    torch.testing.assert_close(kept[6], reward[2, 0])
+    assert kept[4:6].isnan().all()
+    assert float(shown["better"]) == 0  # the first time there is nothing to be better than
+    loss.rewards[1] -= 0.5
+    loss.rewards[3] += 0.25
+    _, better = loss.reward(batch(), losses.detach())
+    torch.testing.assert_close(better, torch.tensor([[0, 0.5], [-0.25, 0], [0, 0]]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(loss.rewards, kept, equal_nan=True)
+
+
+def test_a_better_key_frame_becomes_likelier_and_a_worse_one_less_likely() -> None:
+    energies = torch.tensor([[1.0, 0.0, 2.0], [1.0, 0.0, 2.0]], requires_grad=True)
+    alpha = energies.softmax(1)[0]
+    better = torch.tensor([[0.5, 0.0], [-0.5, 0.0]])
+    losses = key_frame_loss(better, energies.log_softmax(1), torch.tensor([2, 2]))
+    torch.testing.assert_close(losses[0], torch.stack([-0.5 * alpha[2].log(), torch.tensor(0.0)]))
+    torch.testing.assert_close(losses[1], torch.stack([-0.5 * (1 - alpha[2]).log(), torch.tensor(0.0)]))
+    losses.sum().backward()
+    assert energies.grad is not None
+    assert energies.grad[0, 2] < 0 < energies.grad[1, 2]  # downhill: up for the better one, down for the worse
+
+
+def test_eq_21_as_printed_makes_a_worse_key_frame_likelier() -> None:
+    energies = torch.tensor([[1.0, 0.0, 2.0]], requires_grad=True)
+    key_frame_loss(torch.tensor([[-0.5]]), energies.log_softmax(1), torch.tensor([2]), as_printed=True).sum().backward()
+    assert energies.grad is not None
+    assert energies.grad[0, 2] < 0
+
+
+def test_a_frame_that_is_all_but_certain_can_still_be_given_up() -> None:
+    energies = torch.tensor([[0.0, 40.0]], requires_grad=True)  # alpha is 1 in float32: Eq. 19 has no gradient left
+    key_frame_loss(torch.tensor([[-1.0]]), energies.log_softmax(1), torch.tensor([1])).sum().backward()
+    assert energies.grad is not None
+    assert energies.grad[0, 1] == pytest.approx(1.0)
+
+
+def test_a_film_of_one_frame_has_no_choice_and_no_gradient() -> None:
+    energies = torch.tensor([[3.0, 1.0]], requires_grad=True)
+    relevance = energies.masked_fill(torch.tensor([[False, True]]), float("-inf")).log_softmax(1)
+    loss = key_frame_loss(torch.tensor([[-1.0, 1.0]]), relevance, torch.tensor([0])).sum()
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert energies.grad is not None
+    assert energies.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize(("beta", "moves"), [(0.03, True), (0.0, False)])
+def test_only_the_reward_teaches_where_to_look(beta: float, moves: bool) -> None:
+    model, loss = vre(), refocusing(beta=beta)
+    loss(model, batch(), 0.0)
+    loss.rewards += 1.0  # all captions have done better before
+    total = loss(model, batch(), 0.0).total
+    total.backward()
+    assert torch.isfinite(total)
+    for name, parameter in model.watcher.refocusing.named_parameters():
+        assert parameter.grad is not None
+        assert bool(parameter.grad.abs().max() > 0) == moves, name
+    assert all(parameter.grad is None for parameter in model.chooser.parameters())
+
+
+def test_a_loss_for_two_looks_refuses_a_model_that_has_one() -> None:
+    with pytest.raises(WatchwordError, match=r"model\.variant=vre"):
+        refocusing().begin(vre(variant="kbigru"))
+    with pytest.raises(WatchwordError, match=r"model\.name=refocus"):
+        refocusing().begin(build_model({"name": "mean_pool"}, {"appearance": 6}, 12))
+
+
+def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
+    model = vre()
+    chosen = model.watch(streams())[3]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.fix_key_frames(restart=True)
+    assert not torch.equal(model.cell.gates.weight, before["cell.gates.weight"])
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter)
+    assert torch.equal(model.watch(streams())[3], chosen)
+    model.fix_key_frames(restart=True)  # again: still those of the first time
+    assert torch.equal(model.watch(streams())[3], chosen)
+    gentle = vre()
+    gentle.fix_key_frames(restart=False)
+    assert torch.equal(gentle.cell.gates.weight, before["cell.gates.weight"])
+
+
+# --- the schedule ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty films whose event must be found, with their videos."""
+    folder = tmp_path_factory.mktemp("search")
+    write_shapes(folder, ShapesConfig(films=30, seed=2, longest_event=0.4, outside="hidden"), ("appearance_grid",))
+    return folder
+
+
+def schedule(data: Path, **changes: Any) -> Recipe:
+    """The phases of the paper, small."""
+    common = {"learning_rate": 0.01, "sampling": {"rate": 0.25}}
+    values: dict[str, Any] = {
+        "seed": 3, "save_minutes": 0,
+        "data": {"captions": data / "captions.jsonl", "store": data / "store", "streams": ("appearance_grid",),
+                 "videos_per_batch": 8, "captions_per_video": 6, "min_count": 1, "max_words": 15, "moments": 8},
+        "model": SMALL | {"dropout": 0.2},
+        "phases": [
+            {"epochs": 1, "loss": {"name": "first_look"}} | common,
+            {"epochs": 2, "loss": {"name": "refocusing"}, "forget_best": True} | common,
+            {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common,
+            {"epochs": 1, "begin": "best", "learning_rate": 0.001,
+             "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0, "ROUGE_L": 1.0}, "rollouts": 2}},
+        ],
+    }  # fmt: skip
+    return Recipe.read(values | changes, "test")
+
+
+class CutError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("phase", "epoch"), [(1, 1), (2, 0)])  # the reward's second epoch; fixed key frames
+def test_the_whole_schedule_resumes_bit_for_bit(search: Path, tmp_path: Path, phase: int, epoch: int) -> None:
+    loop.train(schedule(search), tmp_path / "whole")
+    rows = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
+    assert [row["phase"] for row in rows] == [0, 1, 1, 2, 3]
+    assert rows[1]["better"] == 0 < rows[2]["better"] < 1
+
+    def cut(moment: loop.Moment) -> None:
+        if (moment.phase, moment.epoch, moment.batch) == (phase, epoch, 2) and not moment.scores:
+            raise CutError
+
+    with pytest.raises(CutError):
+        loop.train(schedule(search), tmp_path / "cut", cut)
+    loop.resume(tmp_path / "cut")
+    whole, again = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "cut"))
+    assert whole.keys() == again.keys()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in whole.items())
+    assert (tmp_path / "whole" / "log.jsonl").read_text() == (tmp_path / "cut" / "log.jsonl").read_text()
+
+
+def test_rewards_are_kept_with_the_weights(search: Path, tmp_path: Path) -> None:
+    phases = schedule(search).model_dump()["phases"][1:2]
+    run = loop.train(schedule(search, phases=phases), tmp_path / "run")
+    rewards = load_file(run.folder / "last.safetensors")["objective.rewards"]
+    assert len(rewards) == 21 * 6
+    assert rewards.isfinite().all()
+    assert len(rewards.unique()) > 100
+
+
+@pytest.mark.slow
+def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path) -> None:
+    phases = [{"epochs": 2, "learning_rate": 0.01, "loss": {"name": "refocusing", "beta": 0.3}}]
+    loop.train(schedule(search, phases=phases, model=SMALL), tmp_path / "one")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
+              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+              "-m", "watchword", "train", str(tmp_path / "one" / "recipe.toml"),
+              "--output", str(tmp_path / "two")]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(launch, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (load_file(tmp_path / name / "last.safetensors")["objective.rewards"] for name in ("one", "two"))
+    torch.testing.assert_close(one, two, rtol=0, atol=1e-3)
+
+
+def test_the_recipe_holds_the_schedule_of_the_paper() -> None:
+    recipe = read_recipe(Path(__file__).parents[1] / "recipes" / "msrvtt_refocus.toml")
+    assert [phase.loss["name"] for phase in recipe.phases] == [
+        "first_look", "refocusing", "fixed_focus", "self_critical",
+    ]  # fmt: skip
+    assert recipe.phases[0].epochs == 5
+    assert recipe.phases[1].loss["beta"] == 0.03
+    assert set(recipe.phases[3].loss["rewards"]) == {"CIDEr", "ROUGE_L"}
+    assert {phase.sampling.rate for phase in recipe.phases[:3] if phase.sampling} == {0.25}
+    assert (recipe.data.max_words, recipe.data.min_count, recipe.data.moments) == (15, 3, 20)
+    assert {phase.learning_rate for phase in recipe.phases[:3]} == {3e-4}
+
+
+# --- the pictures ----------------------------------------------------------------------------------------------------
+
+
+def test_shares_count_the_event_its_border_the_middle_and_chance(search: Path) -> None:
+    truth = read_truth(search / "truth.jsonl")
+    video = next(iter(truth))
+    start, end = truth[video].event
+
+    def looks(key: int) -> Looks:
+        return Looks(video, np.arange(16.0), 8, key, np.ones(16) / 16, Caption(video, (), 0), Caption(video, (), 0))
+
+    inside = shares([looks(start)], truth)
+    assert inside["event_key"] == inside["event_or_border_key"] == 1
+    assert inside["event_chance"] == pytest.approx((end - start) / 16)
+    assert inside["event_middle"] == float(start <= 8 < end)
+    beside = shares([looks(end if end < 16 else start - 1)], truth)
+    assert (beside["event_key"], beside["event_or_border_key"]) == (0, 1)
+
+
+def test_key_frames_are_always_among_the_frames_that_are_shown() -> None:
+    assert shown_frames(20, (10, 7), 4) == [0, 7, 10, 19]
+    assert shown_frames(3, (1, 1), 12) == [0, 1, 2]
+    for key in range(32):
+        frames = shown_frames(32, (16, key), 8)
+        assert {16, key} <= set(frames)
+        assert len(frames) == len(set(frames)) == 8
+
+
+def test_the_strip_has_a_yellow_and_a_red_border() -> None:
+    pictures = np.zeros((4, 48, 64, 3), np.uint8)
+    picture = np.asarray(film_strips([Strip(pictures, 1, 3, [("GT", "a ball")])], height=48))
+    left = [8 + place * (64 + 6) for place in range(4)]
+    assert picture[6 + 24, left[3]].tolist() == [205, 40, 40]
+    assert picture[6 + 24, left[1] + 4].tolist() == [240, 190, 20]
+    assert picture[6 + 24, left[0] + 4].tolist() == [0, 0, 0]
+
+
+def test_the_mask_is_bright_where_it_was_looked() -> None:
+    boxes = np.array([[x / 2, y / 2, (x + 1) / 2, (y + 1) / 2] for y in range(2) for x in range(2)])
+    mask = mask_of(np.array([0.1, 0.7, 0.1, 0.1]), boxes, 40, 20)
+    assert mask.shape == (20, 40)
+    assert mask[4, 34] > 0.9
+    assert mask[16, 5] < 0.2
+
+
+def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> None:
+    drawn = CliRunner().invoke(app, ["shapes", str(tmp_path / "data"), "--films", "20", "--streams", "appearance_grid",
+                                     "--videos"])  # fmt: skip
+    assert drawn.exit_code == 0
+    phases = [{"epochs": 1, "learning_rate": 0.01, "loss": {"name": "refocusing"}}]
+    run = loop.train(schedule(tmp_path / "data", phases=phases), tmp_path / "run")
+    words = ["refocus", str(run.folder), "--truth", str(tmp_path / "data" / "truth.jsonl"), "--beam", "2", "--json"]
+    done = CliRunner().invoke(app, [*words, "--figures", "2"], catch_exceptions=False)
+    summary = json.loads(done.stdout)
+    assert summary["videos"] == 2
+    assert 0 <= summary["event_chance"] <= 1
+    rows = json.loads((run.folder / "key_frames-val.json").read_text())["videos"]
+    features = Features(Store(run.recipe.data.store), run.recipe.data)
+    keys = Run(run.folder).model().watch(features.read([row["video"] for row in rows]))[3]  # type: ignore[operator]
+    assert [row["key"] for row in rows] == keys.tolist()
+    assert (run.folder / "key_frames.png").exists()
+    assert (run.folder / "places.png").exists()
+    with pytest.raises(WatchwordError, match="not among the 2 videos"):
+        CliRunner().invoke(app, [*words, "--videos", "nobody"], catch_exceptions=False)
