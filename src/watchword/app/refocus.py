@@ -99,17 +99,16 @@ def shares(looks: "Sequence[Looks]", truth: "Mapping[str, Truth] | None") -> dic
     if truth is None:
         return found
     for name, border in (("event", 0), ("event_or_border", 1)):
-        keys, middles, chances = [], [], []
+        of: dict[str, list[float]] = {"key": [], "middle": [], "chance": []}
         for one in looks:
             if one.video not in truth:
                 raise WatchwordError(f"the truth says nothing of {one.video}: is it of the run's own data set?")
             start, end = truth[one.video].event
             inside = [start - border <= frame < end + border for frame in range(len(one.times))]
-            keys.append(inside[one.key])
-            middles.append(inside[one.middle])
-            chances.append(np.mean(inside))
-        values = {"key": keys, "middle": middles, "chance": chances}
-        found |= {f"{name}_{of}": float(np.mean(value)) for of, value in values.items()}
+            of["key"].append(inside[one.key])
+            of["middle"].append(inside[one.middle])
+            of["chance"].append(sum(inside) / len(inside))
+        found |= {f"{name}_{what}": float(np.mean(values)) for what, values in of.items()}
     return found
 
 
