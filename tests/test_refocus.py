@@ -325,6 +325,19 @@ def test_rewards_are_kept_with_the_weights(search: Path, tmp_path: Path) -> None
     assert len(rewards.unique()) > 100
 
 
+def test_a_phase_tells_the_model_how_often_to_look(search: Path, tmp_path: Path) -> None:
+    first, _, fixed, _ = schedule(search).model_dump()["phases"]
+    once = loop.train(schedule(search, phases=[first]), tmp_path / "once")
+    assert int(once.model().passes) == 1
+    best = once.model().state_dict()
+    twice = loop.train(schedule(search, phases=[first, fixed]), tmp_path / "twice")
+    last = load_file(twice.folder / "last.safetensors")
+    assert (int(last["model.passes"]), bool(last["model.fixed"])) == (2, True)
+    name = "read.to_first.weight_hh_l0"
+    assert torch.equal(last[f"model.chooser.{name}"], best[f"watcher.{name}"])  # the best of the phase before
+    assert not torch.equal(last[f"model.watcher.{name}"], best[f"watcher.{name}"])
+
+
 @pytest.mark.slow
 def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path) -> None:
     phases = [{"epochs": 2, "learning_rate": 0.01, "loss": {"name": "refocusing", "beta": 0.3}}]
