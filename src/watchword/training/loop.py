@@ -174,11 +174,8 @@ class Trainer:
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
         )  # type: ignore[call-arg]
-        beginning = not self.resumed
-        if beginning and phase.begin == "best" and self.place.phase:
-            self.model.load_state_dict(self.run.model().state_dict())
         self.mean = running_mean(self.model, phase.averaging) if phase.averaging else None
-        if not beginning:
+        if self.resumed:
             unpack_optimizer(optimizer, self.resumed)
             objective.load_state_dict(beginning_with("objective.", self.resumed))
             if self.mean is not None:
