@@ -5,12 +5,14 @@ from typing import Any
 
 from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
+from watchword.losses.information import Information
 from watchword.losses.objective import Loss, Material, Objective, Talker
 from watchword.losses.refocus import FirstLook, FixedFocus, Refocusing
 from watchword.losses.reinforcement import Reinforce, SelfCritical
 
 LOSSES: dict[str, type[Objective]] = {
     "cross_entropy": CrossEntropy,
+    "information": Information,
     "self_critical": SelfCritical,
     "reinforce": Reinforce,
     "first_look": FirstLook,

@@ -38,7 +38,12 @@ class CrossEntropy(Objective):
         real = (targets != PAD) & (targets != UNK)
         losses = word_losses(model.logits(outputs[real]), targets[real], self.smoothing)
         video = real.nonzero()[:, 0]
+        losses = self.weighed(losses, targets[real], video, batch)
         return losses.new_zeros(len(targets)).index_add(0, video, losses), real.sum((1, 2))
+
+    def weighed(self, losses: Tensor, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
+        """The losses of the real words, (M,), each of the video in this row of the batch. Here all words weigh the same."""
+        return losses
 
 
 def word_losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from watchword.config import Settings
 from watchword.decoding import Speaker
 from watchword.tensors import Batch
+from watchword.text.counts import WordCounts, count_words
 from watchword.text.vocabulary import Vocabulary
 
 
@@ -31,6 +33,11 @@ class Material:
     @property
     def mean_length(self) -> float:
         return self.num_words / sum(len(captions) for captions in self.references.values())
+
+    @cached_property
+    def word_counts(self) -> Mapping[str, WordCounts]:
+        """Video -> what its captions say; counted once for all phases of a run."""
+        return count_words(self.references)
 
 
 @dataclass(frozen=True)
