@@ -19,20 +19,31 @@ SENTENCES = torch.tensor([
     [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
 ])  # fmt: skip
 
-# A model with variants stands here once for each, with what it must be told about the streams of these tests.
-REFOCUS = {"name": "refocus", "spatial": "appearance", "audio": "motion"}
-SETTINGS: dict[str, dict[str, str]] = {name: {"name": name} for name in MODELS if name != "refocus"} | {
-    f"refocus {variant}": REFOCUS | {"variant": variant} for variant in ("attention", "kbigru", "kbigru_all", "vre")
+# "model variant" -> what it must be told about the streams of these tests; a model without variants stands by itself
+VARIANTS: dict[str, dict[str, object]] = {
+    "hierarchical na": {"variant": "na", "objects": "appearance"},
+    "hierarchical ta_b1": {"variant": "ta_b1", "attention_size": 16},
+    "hierarchical ta_b2": {"variant": "ta_b2", "objects": "appearance", "attention_size": 16, "feature_size": 5},
+    "hierarchical ha": {"variant": "ha", "objects": "appearance", "attention_size": 16},
+    "refocus attention": {"variant": "attention", "spatial": "appearance", "audio": "motion"},
+    "refocus kbigru": {"variant": "kbigru", "spatial": "appearance", "audio": "motion"},
+    "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
+    "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},
 }
+WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
 # Parameters that only a loss of the model's own teaches: its tests are elsewhere.
 TAUGHT_ELSEWHERE = {"refocus vre": "watcher.refocusing."}
 
-pytestmark = pytest.mark.parametrize("name", SETTINGS)
+pytestmark = pytest.mark.parametrize("name", [*(name for name in MODELS if name not in WITH_VARIANTS), *VARIANTS])
+
+
+def settings_of(name: str, **settings: object) -> dict[str, object]:
+    return {"name": name.split()[0], **VARIANTS.get(name, {}), **settings}
 
 
 def small(name: str, dropout: float = 0.0) -> Captioner:
     torch.manual_seed(0)
-    settings = SETTINGS[name] | {"hidden_size": 16, "embedding_size": 8, "dropout": dropout}
+    settings = settings_of(name, hidden_size=16, embedding_size=8, dropout=dropout)
     return build_model(settings, {"appearance": 6, "motion": 4}, NUM_WORDS)
 
 
@@ -129,8 +140,9 @@ def test_a_found_sentence_scores_what_the_search_said(name: str, length_power: f
 
 def test_four_clips_are_learned_by_heart(name: str) -> None:
     torch.manual_seed(0)
-    settings = SETTINGS[name] | {"hidden_size": 32, "embedding_size": 16, "dropout": 0.0}
-    model = build_model(settings, {"appearance": 6, "motion": 4}, 12)
+    model = build_model(
+        settings_of(name, hidden_size=32, embedding_size=16, dropout=0.0), {"appearance": 6, "motion": 4}, 12
+    )
     seen = {"appearance": noise_stream([4] * 4, width=6, seed=5), "motion": noise_stream([4] * 4, 1, 4, seed=6)}
     said = torch.tensor([[4, 5, 6, EOS], [7, 8, EOS, PAD], [5, 4, 9, EOS], [10, 11, 7, EOS]]).unsqueeze(1)
     batch = Batch(tuple("abcd"), seen, torch.cat([torch.full((4, 1, 1), BOS), said], -1))

@@ -42,7 +42,7 @@ class CrossEntropy(Objective):
         return losses.new_zeros(len(targets)).index_add(0, video, losses), real.sum((1, 2))
 
     def weighed(self, losses: Tensor, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        """The losses of the real words, (M,), each of the video in this row of the batch. Here all words weigh the same."""
+        """The losses of real words, (M,), each said of the video in this row of the batch. Here all weigh the same."""
         return losses
 
 

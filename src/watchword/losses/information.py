@@ -13,8 +13,8 @@ Sec. 3.4.
 
 Rules where the paper is silent: a word counts once in a caption however often it says it, and weighs the same each
 time; EOS ends every caption of every video, so R = 1, I = 0 and its weight is 1 by the formula (as is that of any word
-said of all videos); UNK is never a target here (`CrossEntropy`), so the words under it have no weight, and the vocabulary
-decides which those are. The sum of the weights is not divided out (Eq. 8 is a sum): the gradient grows with lambda.
+said of all videos); UNK is never a target here (`CrossEntropy`), so the words under it have no weight. The sum
+of the weights is not divided out (Eq. 8 is a sum): the gradient grows with lambda.
 """
 
 from collections.abc import Mapping
@@ -64,10 +64,10 @@ class Information(CrossEntropy):
         return (1 + self.trade_off * self.of_words(words, rows, batch)) * losses  # Eq. 8
 
     def of_words(self, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        """f(y, V) of words (M,) said of the videos in these rows of the batch, (M,); 0 of a word that nobody says of it."""
+        """f(y, V) of words (M,) said of videos in these rows of the batch; 0 of a word that nobody says of it."""
         strange = [video for video in batch.videos if video not in self.row]
         if strange:
-            raise WatchwordError(f"information loss knows no captions of {strange[0]!r}: it weighs training videos only")
+            raise WatchwordError(f"information loss has no captions of {strange[0]!r}: it weighs training videos only")
         videos = torch.tensor([self.row[video] for video in batch.videos], device=words.device)
         wanted = videos[rows] * self.num_words + words
         place = torch.searchsorted(self.places, wanted).clamp(max=len(self.places) - 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.hierarchical import Hierarchical
 from watchword.models.mean_pool import MeanPool
 from watchword.models.refocus import Refocus
 from watchword.models.s2vt import S2VT
@@ -14,6 +15,7 @@ MODELS: dict[str, type[Captioner]] = {
     "mean_pool": MeanPool,
     "soft_attention": SoftAttention,
     "s2vt": S2VT,
+    "hierarchical": Hierarchical,
     "refocus": Refocus,
 }
 
