@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from watchword.config import Settings
-from watchword.media import Plan, Rate, Timeline, Uniform
+from watchword.media import Plan, Rate, Spaced, Timeline, Uniform
 from watchword.records import FloatArray
 
 
@@ -19,6 +19,7 @@ class Look(Settings):
     weights: str = ""                                # a user's checkpoint file; in a store's key its sha256
     moments: int | None = Field(28, ge=1)            # of the whole film, or ...
     per_second: float | None = Field(None, gt=0)     # ... of each second
+    stride: int | None = Field(None, ge=1)           # every so many frames, `moments` at most: wider in long films
     every: int = Field(1, ge=1)                      # only the middle one of each so many (G2L's regions: 3)
     pixels: int | None = Field(None, ge=32)          # a side; None: what the network was trained with
     aspect: Literal["squash", "crop"] = "squash"     # the whole picture out of shape, or its middle square in shape
@@ -36,11 +37,15 @@ class Look(Settings):
     def some_way_to_sample(self) -> Self:
         if self.moments is None and self.per_second is None:
             raise ValueError("say when to look: moments or per_second")
+        if self.stride is not None and self.moments is None:
+            raise ValueError("stride and per_second both say when to look: give stride and moments, or per_second")
         return self
 
     def instants(self, timeline: Timeline) -> FloatArray:
         """The moments, (F,) ascending seconds."""
         plan: Plan = Uniform(self.moments) if self.moments is not None else Rate(self.per_second or 1.0)
+        if self.stride is not None and self.moments is not None:
+            plan = Spaced(self.moments, self.stride)
         times = plan.times(timeline)
         return times[min(self.every // 2, len(times) - 1) :: self.every]
 

@@ -11,7 +11,7 @@ from watchword.media.audio import iterate_audio, read_audio
 from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_frames, watch
 from watchword.media.opening import DamagedFilm
 from watchword.media.pictures import CentreCrop, ShortSide, Squash
-from watchword.media.sampling import At, Ends, Plan, Rate, Stride, Uniform
+from watchword.media.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
 from watchword.media.shots import Shot, histogram_shots, shots_from_cuts
 from watchword.media.timeline import Timeline, read_timeline
 
@@ -25,6 +25,7 @@ __all__ = [
     "Rate",
     "ShortSide",
     "Shot",
+    "Spaced",
     "Squash",
     "Stride",
     "Timeline",

@@ -74,6 +74,24 @@ class Stride:
 
 
 @dataclass(frozen=True)
+class Spaced:
+    """Every `step`-th frame where `count` of them reach the end; `count` frames wider apart where they do not."""
+
+    count: int
+    step: int
+
+    def __post_init__(self) -> None:
+        _at_least_one("spaced sampling", self.count)
+        _at_least_one("spaced sampling", self.step)
+
+    def times(self, timeline: Timeline) -> FloatArray:
+        frames = len(timeline.times)
+        if frames <= self.count * self.step:
+            return timeline.times[:: self.step]
+        return timeline.times[np.arange(self.count) * frames // self.count]
+
+
+@dataclass(frozen=True)
 class At:
     """These times, ascending. Before the film is its first frame, after it the last."""
 
