@@ -6,14 +6,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from watchword.app.bias import bias
 from watchword.app.compare import compare
 from watchword.app.demo import demo
+from watchword.app.diction import diction
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.models import models
 from watchword.app.refocus import refocus
+from watchword.app.pointing import pointing
+from watchword.app.regions import regions
 from watchword.app.score import score
 from watchword.app.shapes import shapes
+from watchword.app.sweep import sweep
 from watchword.app.train import train
 from watchword.app.weights import weights
 from watchword.errors import WatchwordError
@@ -49,6 +54,11 @@ app.command()(evaluate)
 app.command()(compare)
 app.command()(models)
 app.command()(shapes)
+app.command()(bias)
+app.command()(diction)
+app.command()(sweep)
+app.command()(regions)
+app.command()(pointing)
 app.add_typer(features, name="features")
 app.add_typer(weights, name="weights")
 app.command("score")(score)

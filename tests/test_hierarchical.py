@@ -1,0 +1,266 @@
+"""Hierarchical attention: what it chooses, what it does without objects, and the figures of its paper."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from conftest import noise_stream
+from test_training import recipe
+from watchword.app.bias import word_bias
+from watchword.app.cli import app
+from watchword.app.pointing import shares
+from watchword.app.shapes import write_video
+from watchword.app.sweep import read_axis
+from watchword.data.shapes import ShapesConfig, draw_film
+from watchword.decoding import follow
+from watchword.errors import WatchwordError
+from watchword.explain.hierarchical import VEIL, veil, within_frames
+from watchword.features.looks import PictureLook
+from watchword.media import Spaced
+from watchword.metrics.diction import diction
+from watchword.models import build_model
+from watchword.models.hierarchical import CHOSEN, Hierarchical
+from watchword.tensors import EOS, Stream
+from watchword.text.counts import count_words
+from watchword.training import loop
+from watchword.training.evaluation import Search, evaluate
+from watchword.training.run import Run
+
+WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
+SENTENCES = torch.tensor([[[4, 5, EOS], [6, 7, EOS]], [[5, 5, EOS], [8, 4, EOS]]])
+
+
+def model(variant: str = "ha", widths: dict[str, int] = WIDTHS, **settings: object) -> Hierarchical:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "embedding_size": 6, "attention_size": 7, **settings}
+    built = build_model({"name": "hierarchical", "variant": variant, **sizes}, widths, 12)
+    assert isinstance(built, Hierarchical)
+    return built.eval()
+
+
+def streams() -> dict[str, Stream]:
+    return {
+        "appearance": noise_stream([4, 3], places=1, width=6, seed=1),
+        "motion": noise_stream([2, 2], places=1, width=4, seed=2),
+        "regions": noise_stream([3, 2], places=3, width=5, seed=3),
+    }
+
+
+def test_objects_are_chosen_by_what_was_seen_before() -> None:
+    """Eq. 1 and 2, frame by frame, with plain matrices."""
+    ha, seen = model(), streams()["regions"]
+    alpha = ha.object_attention({"regions": seen})
+    choose, gates = ha.choose, ha.object_cell.gates
+    hidden, cell = torch.zeros(8), torch.zeros(8)
+    for frame in range(3):
+        objects = seen.values[0, frame]  # (3, 5)
+        energy = (choose.from_query(hidden) + choose.from_value(objects)).tanh() @ choose.energy.weight[0]
+        weights = energy.softmax(0)
+        torch.testing.assert_close(alpha[0, frame], weights)
+        into, forget, new, out = gates(torch.cat([weights @ objects, hidden])).chunk(4)
+        cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
+        hidden = out.sigmoid() * cell.tanh()
+
+
+def test_attention_to_regions_is_that_to_frames_times_that_within_them() -> None:
+    ha, seen = model(), streams()
+    joint = follow(ha, seen, SENTENCES, keep_attention=True).attention["regions"]  # (B, S, T, F, N)
+    alpha = ha.object_attention(seen)
+    frames = joint.sum(-1, keepdim=True)
+    torch.testing.assert_close(joint, frames * alpha[:, None, None])
+    assert frames[0, 0, 1].std() > 0, "the words choose among frames"
+
+
+def test_a_frame_without_objects_is_passed_over() -> None:
+    ha, seen = model(), streams()
+    gapped = noise_stream([3, 2], places=3, width=5, seed=3)
+    gapped.mask[0, 1] = False
+    alpha = ha.object_attention({"regions": gapped})
+    assert alpha[0, 1].tolist() == [0, 0, 0]
+    without = Stream(*(part[:1, [0, 2]] for part in vars(gapped).values()))
+    torch.testing.assert_close(alpha[0, 2], ha.object_attention({"regions": without})[0, 1])
+    attention = follow(ha, {**seen, "regions": gapped}, SENTENCES, keep_attention=True).attention["regions"]
+    torch.testing.assert_close(attention.sum((-2, -1)), torch.ones(2, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("variant", "heard"),
+    [("ha", ["appearance", "motion", CHOSEN]), ("ta_b1", ["appearance", "motion"]),
+     ("ta_b2", ["appearance", "motion", "regions"]), ("na", ["appearance", "motion", "regions"])],
+)  # fmt: skip
+def test_each_variant_hears_what_table_1_says(variant: str, heard: list[str]) -> None:
+    assert list(model(variant).sources) == heard
+
+
+def test_without_attention_every_frame_counts_the_same() -> None:
+    attention = follow(model("na"), streams(), SENTENCES, keep_attention=True).attention
+    assert attention["regions"][0, 0, 0].flatten().tolist() == pytest.approx([1 / 9] * 9)
+
+
+def test_without_regions_the_places_of_the_first_stream_are_the_objects() -> None:
+    grid = {"appearance": noise_stream([3, 2], places=4, width=6), "motion": streams()["motion"]}
+    ha = model(widths={"appearance": 6, "motion": 4})
+    assert ha.sources == {"appearance": "appearance", "motion": "motion", CHOSEN: "appearance"}
+    assert ha.object_attention(grid)[0, 0].std() > 0
+    pooled = model(widths={"appearance": 6}).object_attention({"appearance": streams()["appearance"]})
+    assert pooled[0].tolist() == [[1.0]] * 4  # the whole picture is the one object
+
+
+def test_ta_b1_needs_a_stream_besides_the_objects() -> None:
+    with pytest.raises(WatchwordError, match="ta_b1 does not look at regions"):
+        model("ta_b1", {"regions": 5})
+    with pytest.raises(WatchwordError, match="does not choose objects"):
+        model("ta_b2").object_attention(streams())
+
+
+def test_forty_frames_eight_apart_wider_in_long_films_fewer_in_short_ones() -> None:
+    plan = Spaced(40, 8)
+    films = {frames: SimpleNamespace(times=np.arange(frames) / 25.0) for frames in (1, 80, 320, 321, 4000)}
+    steps = {frames: (plan.times(film) * 25).round().astype(int) for frames, film in films.items()}  # type: ignore[arg-type]
+    assert steps[1].tolist() == [0]
+    assert steps[80].tolist() == list(range(0, 80, 8))
+    assert steps[320].tolist() == list(range(0, 320, 8))
+    assert len(steps[321]) == 40
+    assert steps[4000].tolist() == list(range(0, 4000, 100))
+    look = PictureLook.read({"moments": 40, "stride": 8}, "test")
+    assert look.instants(films[80]).tolist() == plan.times(films[80]).tolist()  # type: ignore[arg-type]
+    assert "stride" not in PictureLook.read({}, "test").model_dump(exclude_none=True), "old stores keep their keys"
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_diction_is_counted_by_hand() -> None:
+    training = count_words({"a": ["a man runs"], "b": ["a man", "a dog"], "c": ["a man"], "d": ["a zebra"]})
+    references = count_words({"x": ["a dog", "the dog"], "y": ["a zebra", "a man", "a man"]})
+    found = diction({"x": ["a", "dog"], "y": ["a", "man"]}, references, training, rare=0.25)
+    assert (found.sentences, found.words, found.mean_length) == (2, 3, 2.0)
+    assert (found.rare_words, found.rare_share) == (1, 0.25)  # dog; runs and zebra are rare too but not said
+    assert found.rare_recall == 1.0                           # only "dog" is rare and agreed upon
+    assert found.spread == pytest.approx(1.5)                 # 1/2, 1/4, 1/4
+    assert diction({"x": ["a"], "y": ["a"]}, references, training, rare=0.25).rare_recall == 0.0
+
+
+def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
+    counts = count_words({"a": ["a dog runs", "a dog"], "b": ["a cat"]})
+    found = word_bias(counts, min_count=1)
+    assert (found["words"], found["said"], found["videos"]) == (4, 7, 2)
+    assert found["shares"][-1] == {"of_words": 0.5, "words": 2, "of_said": 5 / 7}  # a, dog
+    assert found["bars"][0] == {"rank": 1, "word": "a", "said": 3, "videos": 2}
+    assert word_bias(counts, min_count=2)["words"] == 2
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_salient_object_stays_as_it_is_and_the_rest_fades() -> None:
+    picture = np.zeros((10, 10, 3))
+    boxes = np.array([[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]])
+    seen = veil(picture, boxes, np.array([0.8, 0.2]))
+    assert seen[2, 2, 0] == 0
+    assert seen[7, 7, 0] == pytest.approx(255 * VEIL * (1 - 0.25))
+    assert seen[2, 7, 0] == pytest.approx(255 * VEIL)
+
+
+def test_attention_of_a_film_becomes_a_distribution_within_each_frame() -> None:
+    looked = np.array([[[0.1, 0.3], [0.0, 0.0]], [[0.3, 0.1], [0.0, 0.0]]])  # two words, two frames, two places
+    assert within_frames(looked).tolist() == [[0.5, 0.5], [0.0, 0.0]]
+
+
+def test_attention_on_the_subject_alone_is_a_share_of_one() -> None:
+    truth = draw_film(ShapesConfig(distractors=3, outside="rest", actions=("moves",)), 0).truth
+    looked = np.zeros((2, 16, 8))
+    looked[:, :, truth.subject] = 1 / 16
+    assert shares(looked, truth) == pytest.approx({"frames": 1.0, "event": 1.0, "words": 1.0, "objects": 1.0})
+    even = np.broadcast_to(truth.visible / truth.visible.sum(), looked.shape)
+    assert shares(even, truth)["frames"] == pytest.approx(1 / 8)
+    assert shares(even, truth)["objects"] == pytest.approx(1 / 4)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+def run_command(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, f"{done.output}\n{done.exception}"
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def trained(shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = {"name": "hierarchical", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}
+    data = recipe(shapes).data.model_dump() | {"streams": ("appearance", "regions")}
+    run = loop.train(recipe(shapes, model=settings, data=data), tmp_path_factory.mktemp("runs") / "run")
+    result = evaluate([run], "test", Search(beam=1), ("CIDEr",))
+    (run.folder / "predictions-test.json").write_text(result.predictions_json())
+    (run.folder / "scores-test.json").write_text(result.scores_json())
+    return run
+
+
+def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_path: Path) -> None:
+    film = draw_film(ShapesConfig(films=40), 3)
+    write_video(tmp_path / "film.mp4", film, 8.0)
+    run_command("regions", trained.folder, film.video, "--film", tmp_path / "film.mp4", "--output", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / f"{film.video}.json").read_text())
+    assert len(found["frames"]) == 16
+    assert sum(found["frames"][5]["weights"]) == pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(found["frames"][5]["boxes"], film.truth.boxes[5], atol=1e-3)
+    assert Image.open(tmp_path / "out" / f"{film.video}.png").width > 6 * 160
+
+
+def test_pointing_and_diction_speak_of_runs(trained: Run, shapes: Path) -> None:
+    found = json.loads(run_command("pointing", trained.folder, "--truth", shapes / "truth.jsonl", "--json"))
+    assert found["chance"]["frames"] == pytest.approx(1 / 8, abs=0.02)
+    assert 0 < found["run"]["frames"] < 1
+    spoken = json.loads(run_command("diction", trained.folder, "--rare", 0.2, "--json"))
+    assert spoken["a person"]["words"] > spoken["run"]["words"] > 0
+    assert spoken["run"]["CIDEr"] >= 0
+    assert "rare: 2.0% of videos" in run_command("diction", trained.folder)
+
+
+def test_a_sweep_is_a_table_and_a_picture_and_does_nothing_twice(shapes: Path, tmp_path: Path) -> None:
+    toml = tmp_path / "small.toml"
+    toml.write_text(f"""
+        [data]
+        captions = "{shapes / 'captions.jsonl'}"
+        store = "{shapes / 'store'}"
+        [model]
+        name = "mean_pool"
+        hidden_size = 8
+        [[phases]]
+        epochs = 1
+        loss = {{ name = "information" }}
+    """)
+    words = ["sweep", toml, "--over", "phases.0.loss.trade_off=0.3,0.5", "--over", "phases.0.loss.gamma=1,2",
+             "--beam", 1, "--output", tmp_path / "sweep"]  # fmt: skip
+    assert "trade_off" in run_command(*words)
+    rows = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
+    assert [row["settings"] for row in rows][1] == {"phases.0.loss.trade_off": "0.3", "phases.0.loss.gamma": "2"}
+    assert Image.open(tmp_path / "sweep" / "sweep.png").width > 200
+    weights = tmp_path / "sweep" / "trade_off=0.5,gamma=2" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    (tmp_path / "sweep" / "trade_off=0.3,gamma=1" / "scores-val.json").unlink()  # cut off before it was scored
+    run_command(*words)
+    assert weights.stat().st_mtime_ns == before
+    assert (tmp_path / "sweep" / "trade_off=0.3,gamma=1" / "scores-val.json").exists()
+    changed = CliRunner().invoke(app, [str(word) for word in [*words, "seed=3"]])
+    assert isinstance(changed.exception, WatchwordError)
+    assert "another recipe" in str(changed.exception)
+
+
+def test_a_sweep_is_never_scored_on_test() -> None:
+    done = CliRunner().invoke(app, ["sweep", "x.toml", "--over", "seed=1,2", "--split", "test"])
+    assert isinstance(done.exception, WatchwordError)
+    with pytest.raises(WatchwordError, match="expected key=value"):
+        read_axis("gamma")
+
+
+def test_the_bias_of_drawn_films_is_drawn(shapes: Path, tmp_path: Path) -> None:
+    assert "of videos" in run_command("bias", shapes, "--output", tmp_path / "bias.png")
+    assert Image.open(tmp_path / "bias.png").size == (900, 760)
