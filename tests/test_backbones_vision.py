@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from conftest import SHARED
 from watchword.backbones import adapters
-from watchword.backbones.blocks import Checkpoint, Convolution, fold, max_pool_same, pad_same
+from watchword.backbones.blocks import ACTIVATIONS, Checkpoint, Convolution, fold, max_pool_same, same_padding
 from watchword.backbones.c3d import C3D
 from watchword.backbones.efficientnet_lite import EfficientNetLite
 from watchword.backbones.formats import Tensors
@@ -46,8 +46,50 @@ def test_same_pooling_pads_after_and_covers_every_value() -> None:
 @pytest.mark.parametrize("size", [7, 8, 20, 28, 112, 113])
 @pytest.mark.parametrize(("kernel", "stride"), [(7, 2), (5, 2), (3, 2), (3, 1), (2, 2), (1, 1)])
 def test_same_padding_always_gives_ceil(size: int, kernel: int, stride: int) -> None:
-    values, padding = pad_same(torch.zeros(1, 1, size, size), (kernel, kernel), (stride, stride))
-    assert (values.shape[-1] + 2 * padding[0] - kernel) // stride + 1 == -(-size // stride)
+    (before,), (after,) = same_padding((size,), (kernel,), (stride,))
+    assert (size + before + after - kernel) // stride + 1 == -(-size // stride)
+    assert before <= after <= before + 1
+
+
+@pytest.mark.parametrize("sizes", [(8, 8), (7, 7), (7, 8), (9, 12)])
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("groups", [1, 6])
+def test_same_padding_is_done_inside_the_convolution_or_before_it_alike(
+    sizes: tuple[int, int], kernel: int, groups: int
+) -> None:
+    torch.manual_seed(0)
+    values, weight, bias = torch.randn(2, 6, *sizes), torch.randn(6, 6 // groups, kernel, kernel), torch.randn(6)
+    (top, left), (bottom, right) = same_padding(sizes, (kernel, kernel), (2, 2))
+    expected = F.conv2d(F.pad(values, (left, right, top, bottom)), weight, bias, 2, groups=groups)
+    assert torch.allclose(Convolution(weight, bias, 2, groups=groups)(values), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("fused", [True, False])
+def test_an_activation_inside_the_convolution_is_the_one_after_it(
+    activation: str, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fused:
+        monkeypatch.setattr("watchword.backbones.blocks.FUSED", None)
+    torch.manual_seed(0)
+    after = {"none": lambda x: x, "relu": F.relu, "relu6": F.relu6, "leaky_relu": lambda x: F.leaky_relu(x, 0.1)}
+    for dimensions, convolve in ((2, F.conv2d), (3, F.conv3d)):
+        values, weight = 5 * torch.randn(1, 3, *[6] * dimensions), torch.randn(4, 3, *[3] * dimensions)
+        expected = after[activation](convolve(values, weight, torch.ones(4), padding=1))
+        found = Convolution(weight, torch.ones(4), padding=1, activation=activation)(values)
+        assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(4, 7, 7), (5, 6, 8), (2, 7, 10), (1, 3, 3)])
+@pytest.mark.parametrize(("kernel", "stride"), [((3, 3, 3), (1, 1, 1)), ((3, 3, 3), (2, 2, 2)), ((2, 2, 2), (2, 2, 2))])
+def test_the_largest_of_a_block_is_found_in_space_and_then_in_time(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    torch.manual_seed(0)
+    values = torch.rand(2, 3, *sizes)
+    before, after = same_padding(sizes, kernel, stride)
+    sides = [side for pair in zip(before[::-1], after[::-1], strict=True) for side in pair]
+    assert torch.equal(max_pool_same(values, kernel, stride), F.max_pool3d(F.pad(values, sides), kernel, stride))
 
 
 def test_a_folded_batch_norm_changes_nothing() -> None:

@@ -1,10 +1,10 @@
 """Bricks of pretrained networks: taking tensors out of a checkpoint by name, folded batch norms, "SAME" padding.
 
 Networks here only look, they never learn: a batch normalisation is a fixed scale and shift, and goes into the
-convolution before it when the network is built.
+convolution before it when the network is built; an activation is done by the convolution while it writes its result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,17 @@ from watchword.errors import WatchwordError
 
 CONVOLVE = {2: F.conv2d, 3: F.conv3d}
 MEMORY = {2: torch.channels_last, 3: torch.channels_last_3d}
+ACTIVATIONS: dict[str, tuple[str, list[float], Callable[[Tensor], Tensor]]] = {
+    # oneDNN's name and numbers, and the same in plain torch
+    "none": ("none", [], lambda values: values),
+    "relu": ("relu", [], torch.relu_),
+    "relu6": ("hardtanh", [0.0, 6.0], lambda values: values.clamp_(0, 6)),
+    "leaky_relu": ("leaky_relu", [0.1], lambda values: F.leaky_relu_(values, 0.1)),
+}
+# What torch.compile itself calls on a CPU: convolution and activation in one pass, always by oneDNN (plain conv3d falls
+# back to a slow one for small inputs). A torch without it does the same in two passes.
+HAS_ONEDNN = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+FUSED: Callable[..., Tensor] | None = getattr(torch.ops.mkldnn, "_convolution_pointwise", None) if HAS_ONEDNN else None
 
 
 class Checkpoint:
@@ -70,7 +81,7 @@ def fold(
 
 
 class Convolution(nn.Module):
-    """A convolution with bias in two or three dimensions; `padding=None` pads as TensorFlow's "SAME" does.
+    """A convolution with bias and activation in two or three dimensions; no `padding` pads as TensorFlow's "SAME" does.
 
     Weights lie channels last, so do pictures as they are decoded: oneDNN is fastest there and nothing is reordered.
     """
@@ -82,6 +93,7 @@ class Convolution(nn.Module):
         stride: int | tuple[int, ...] = 1,
         padding: int | tuple[int, ...] | None = None,
         groups: int = 1,
+        activation: str = "none",
     ) -> None:
         super().__init__()
         self.dimensions = weight.dim() - 2
@@ -89,35 +101,63 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(bias, requires_grad=False)
         self.kernel = tuple(weight.shape[2:])
         self.stride = (stride,) * self.dimensions if isinstance(stride, int) else stride
-        self.padding = padding
+        self.padding = (padding,) * self.dimensions if isinstance(padding, int) else padding
         self.groups = groups
+        self.activation = activation
+        # With a zero before it a kernel needs as much padding before as after, which the convolution does itself. For
+        # a depthwise one that is cheaper than copying all values into a larger array.
+        self.wider: Tensor | None = None
+        if padding is None and groups > 1 and max(self.stride) > 1:
+            wider = F.pad(self.weight.data, (1, 0) * self.dimensions)
+            self.wider = nn.Parameter(wider.contiguous(memory_format=MEMORY[self.dimensions]), requires_grad=False)
 
     def forward(self, values: Tensor) -> Tensor:
+        weight: Tensor = self.weight
         padding = self.padding
         if padding is None:
-            values, padding = pad_same(values, self.kernel, self.stride)
-        return CONVOLVE[self.dimensions](values, self.weight, self.bias, self.stride, padding, groups=self.groups)
+            before, after = same_padding(values.shape[2:], self.kernel, self.stride)
+            if before == after:
+                padding = before
+            elif self.wider is not None and all(end == begin + 1 for begin, end in zip(before, after, strict=True)):
+                weight, padding = self.wider, after
+            else:
+                sides = zip(reversed(before), reversed(after), strict=True)  # F.pad begins with the last axis
+                values, padding = F.pad(values, [side for pair in sides for side in pair]), (0,) * self.dimensions
+        name, numbers, activate = ACTIVATIONS[self.activation]
+        if FUSED is not None and values.device.type == "cpu" and values.dtype == torch.float32:
+            once = (1,) * self.dimensions  # dilation
+            return FUSED(values, weight, self.bias, padding, self.stride, once, self.groups, name, numbers, "")
+        return activate(CONVOLVE[self.dimensions](values, weight, self.bias, self.stride, padding, groups=self.groups))
 
 
-def pad_same(values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
-    """TensorFlow's "SAME": as many outputs as ceil(size / stride); an odd zero goes after, never before.
+Sides = tuple[int, ...]
 
-    Gives the padding that the layer itself can do when both sides are equal, and otherwise pads here.
+
+def same_padding(sizes: Sequence[int], kernel: Sides, stride: Sides) -> tuple[Sides, Sides]:
+    """TensorFlow's "SAME", before and after: as many outputs as ceil(size / stride); an odd zero goes after."""
+    missing = [
+        max((-(-size // step) - 1) * step + width - size, 0)
+        for size, width, step in zip(sizes, kernel, stride, strict=True)
+    ]
+    return tuple(amount // 2 for amount in missing), tuple(amount - amount // 2 for amount in missing)
+
+
+def max_pool_same(values: Tensor, kernel: Sides, stride: Sides) -> Tensor:
+    """Over time and space, kernels up to 3, (B, C, F, H, W), for values out of a ReLU: a padded zero never wins.
+
+    The largest of a block is the largest over time of the largest in each picture: two dimensions and then one are
+    several times faster than torch's three at once.
     """
-    sides = []
-    for size, width, step in zip(values.shape[2:], kernel, stride, strict=True):
-        missing = max((-(-size // step) - 1) * step + width - size, 0)
-        sides.append((missing // 2, missing - missing // 2))
-    if all(before == after for before, after in sides):
-        return values, tuple(before for before, _ in sides)
-    flat = [amount for side in reversed(sides) for amount in side]  # F.pad begins with the last axis
-    return F.pad(values, flat), (0,) * len(sides)
-
-
-def max_pool_same(values: Tensor, kernel: tuple[int, int, int], stride: tuple[int, int, int]) -> Tensor:
-    """For values that come out of a ReLU: a padded zero never wins against them."""
-    values, padding = pad_same(values, kernel, stride)
-    return F.max_pool3d(values, kernel, stride, padding)
+    (first, *before), _ = same_padding(values.shape[2:], kernel, stride)
+    pictures = values.transpose(1, 2).flatten(0, 1)  # (B * F, C, H, W)
+    pictures = F.max_pool2d(pictures, kernel[1:], stride[1:], before, ceil_mode=True)
+    moments = pictures.permute(0, 2, 3, 1)
+    moments = moments.view(len(values), -1, *moments.shape[1:])  # (B, F, h, w, C)
+    if kernel[0] > 1:
+        starts = range(-first, moments.shape[1] - first, stride[0])
+        parts = [moments[:, max(start, 0) : start + kernel[0]].amax(1) for start in starts]
+        moments = torch.stack(parts, 1)
+    return moments.permute(0, 4, 1, 2, 3)
 
 
 def frozen(network: nn.Module) -> None:

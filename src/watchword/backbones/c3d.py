@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from watchword.backbones.blocks import Checkpoint, Convolution, frozen
+from watchword.backbones.blocks import Checkpoint, Convolution, frozen, max_pool_same
 from watchword.backbones.formats import Tensors
 from watchword.errors import WatchwordError
 
@@ -48,8 +48,8 @@ class C3D(nn.Module):
             stage = nn.Sequential()
             for name, inputs, outputs in layers:
                 weight = checkpoint.take(f"{name}.weight", outputs, inputs, 3, 3, 3)
-                stage.append(Convolution(weight, checkpoint.take(f"{name}.bias", outputs), padding=1))
-                stage.append(nn.ReLU(inplace=True))
+                bias = checkpoint.take(f"{name}.bias", outputs)
+                stage.append(Convolution(weight, bias, padding=1, activation="relu"))
             self.stages.append(stage)
         self.fc6 = checkpoint.linear("fc6", 4096, 8192)
         self.fc7 = checkpoint.linear("fc7", 4096, 4096)
@@ -66,7 +66,8 @@ class C3D(nn.Module):
         for number, stage in enumerate(self.stages, start=1):
             values = stage(values)
             step = (1, 2, 2) if number == 1 else (2, 2, 2)
-            values = F.max_pool3d(values, step, step, (0, 1, 1) if number == 5 else 0)  # 7 x 7 -> 4 x 4
+            padded = number == 5  # on all sides: 7 x 7 -> 4 x 4
+            values = F.max_pool3d(values, step, step, (0, 1, 1)) if padded else max_pool_same(values, step, step)
             if number > 1:
                 layers[f"pool{number}"] = values.permute(0, 2, 3, 4, 1)
         flat = values.transpose(1, 2).flatten(2)  # (B, F/16, 512 * 4 * 4), channels before places as in training

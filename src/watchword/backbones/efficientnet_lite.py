@@ -17,6 +17,7 @@ grid cell covers 32 x 32 pixels. Out come, channels last:
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +86,9 @@ class EfficientNetLite(nn.Module):
         checkpoint = Checkpoint(tensors, name)
         self.picture_size = scale.picture_size
         self.stem = Convolution(
-            *checkpoint.normalised(checkpoint.take("_conv_stem.weight", 32, 3, 3, 3), "_bn0", EPSILON), stride=2
+            *checkpoint.normalised(checkpoint.take("_conv_stem.weight", 32, 3, 3, 3), "_bn0", EPSILON),
+            stride=2,
+            activation="relu6",
         )
         self.stages = nn.ModuleList()
         channels, number = 32, 0
@@ -102,7 +105,7 @@ class EfficientNetLite(nn.Module):
                 channels, number = outputs, number + 1
             self.stages.append(stage)
         head = checkpoint.take("_conv_head.weight", 1280, channels, 1, 1)
-        self.head = Convolution(*checkpoint.normalised(head, "_bn1", EPSILON))
+        self.head = Convolution(*checkpoint.normalised(head, "_bn1", EPSILON), activation="relu6")
         self.classifier = checkpoint.linear("_fc", 1000, 1280)
         checkpoint.finish()
         frozen(self)
@@ -110,13 +113,13 @@ class EfficientNetLite(nn.Module):
     @torch.no_grad()
     def forward(self, pictures: Tensor) -> dict[str, Tensor]:
         values = pictures.permute(0, 3, 1, 2).float().sub(127).div_(128)  # (B, 3, H, W), still channels last
-        values = _relu6(self.stem(values))
+        values = self.stem(values)
         layers = {}
         for index, stage in enumerate(self.stages):
             values = stage(values)
             if index in (4, 6):
                 layers[f"stage{index + 1}"] = values.permute(0, 2, 3, 1)
-        layers["grid"] = _relu6(self.head(values)).permute(0, 2, 3, 1)
+        layers["grid"] = self.head(values).permute(0, 2, 3, 1)
         layers["pooled"] = layers["grid"].mean((1, 2))
         return layers
 
@@ -134,23 +137,22 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
 
-        def convolution(part: str, norm: str, *shape: int, stride: int = 1, groups: int = 1) -> Convolution:
+        def convolution(part: str, norm: str, *shape: int, **how: Any) -> Convolution:
             weight = checkpoint.take(f"{name}.{part}.weight", *shape)
-            return Convolution(*checkpoint.normalised(weight, f"{name}.{norm}", EPSILON), stride=stride, groups=groups)
+            return Convolution(*checkpoint.normalised(weight, f"{name}.{norm}", EPSILON), **how)
 
-        self.widen = convolution("_expand_conv", "_bn0", inner, inputs, 1, 1) if inner != inputs else None
-        self.look = convolution("_depthwise_conv", "_bn1", inner, 1, kernel, kernel, stride=stride, groups=inner)
+        self.widen = None
+        if inner != inputs:
+            self.widen = convolution("_expand_conv", "_bn0", inner, inputs, 1, 1, activation="relu6")
+        around: dict[str, Any] = {"stride": stride, "groups": inner, "activation": "relu6"}
+        self.look = convolution("_depthwise_conv", "_bn1", inner, 1, kernel, kernel, **around)
         self.narrow = convolution("_project_conv", "_bn2", outputs, inner, 1, 1)
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, values: Tensor) -> Tensor:
-        inner = _relu6(self.widen(values)) if self.widen is not None else values
-        narrow: Tensor = self.narrow(_relu6(self.look(inner)))
+        inner = self.widen(values) if self.widen is not None else values
+        narrow: Tensor = self.narrow(self.look(inner))
         return narrow.add_(values) if self.residual else narrow
-
-
-def _relu6(values: Tensor) -> Tensor:
-    return values.clamp_(0, 6)
 
 
 def _round_channels(channels: float) -> int:

@@ -104,8 +104,6 @@ class I3D(nn.Module):
             if name in POOL_BEFORE:
                 values = max_pool_same(values, *POOL_BEFORE[name])
             values = stage(values)
-            if isinstance(stage, Convolution):
-                values = values.relu_()
             if name in layers:
                 found[name] = values.permute(0, 2, 3, 4, 1)
         # Pairs of moments are averaged, then all pairs, as in training: the first and the last moment count half.
@@ -130,20 +128,20 @@ class Mixed(nn.Module):
             for branch, width in (("b0", direct), ("b1a", narrow1), ("b2a", narrow2))
         ]
         self.widths = (direct, narrow1, narrow2)
-        self.start = Convolution(torch.cat([weight for weight, _ in starts]), torch.cat([bias for _, bias in starts]))
+        weight, bias = (torch.cat(parts) for parts in zip(*starts, strict=True))
+        self.start = Convolution(weight, bias, activation="relu")
         self.look1 = _unit(checkpoint, f"{name}.b1b", narrow1, wide1, 3)
         self.look2 = _unit(checkpoint, f"{name}.b2b", narrow2, wide2, 3)
         self.pooled = _unit(checkpoint, f"{name}.b3b", inputs, pooled, 1)
 
     def forward(self, values: Tensor) -> Tensor:
-        direct, narrow1, narrow2 = self.start(values).relu_().split(self.widths, 1)
-        around = F.max_pool3d(values, 3, 1, 1)
-        looks = [self.look1(narrow1).relu_(), self.look2(narrow2).relu_(), self.pooled(around).relu_()]
-        return torch.cat([direct, *looks], 1)
+        direct, narrow1, narrow2 = self.start(values).split(self.widths, 1)
+        around = max_pool_same(values, (3, 3, 3), (1, 1, 1))
+        return torch.cat([direct, self.look1(narrow1), self.look2(narrow2), self.pooled(around)], 1)
 
 
 def _unit(checkpoint: Checkpoint, name: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> Convolution:
-    return Convolution(*_folded(checkpoint, name, inputs, outputs, kernel), stride=stride)
+    return Convolution(*_folded(checkpoint, name, inputs, outputs, kernel), stride=stride, activation="relu")
 
 
 def _folded(checkpoint: Checkpoint, name: str, inputs: int, outputs: int, kernel: int) -> tuple[Tensor, Tensor]:

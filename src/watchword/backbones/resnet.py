@@ -41,7 +41,9 @@ class ResNet(nn.Module):
         expansion = 1 if name == "resnet18" else 4
         self.register_buffer("mean", 255 * torch.tensor(MEAN))
         self.register_buffer("deviation", 255 * torch.tensor(DEVIATION))
-        self.stem = normalised_convolution(checkpoint, "conv1", "bn1", (64, 3, 7, 7), stride=2, padding=3)
+        self.stem = normalised_convolution(
+            checkpoint, "conv1", "bn1", (64, 3, 7, 7), stride=2, padding=3, activation="relu"
+        )
         self.stages = nn.ModuleList()
         inputs = 64
         for index, num_blocks in enumerate(DEPTHS[name]):
@@ -63,7 +65,7 @@ class ResNet(nn.Module):
     @torch.no_grad()
     def forward(self, pictures: Tensor) -> dict[str, Tensor]:
         values = ((pictures.float() - self.mean) / self.deviation).permute(0, 3, 1, 2)  # (B, 3, H, W), channels last
-        values = F.max_pool2d(self.stem(values).relu_(), 3, 2, 1)
+        values = F.max_pool2d(self.stem(values), 3, 2, 1)
         layers = {}
         for index, stage in enumerate(self.stages):
             values = stage(values)
@@ -108,6 +110,7 @@ class Residual(nn.Module):
                 stride=stride if index == strided else 1,
                 padding=shape[2] // 2,
                 groups=groups if shape[2] > 1 else 1,
+                activation="relu" if index < len(shapes) - 1 else "none",
             )
             for index, shape in enumerate(shapes)
         )
@@ -121,8 +124,8 @@ class Residual(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         shortcut = values if self.project is None else self.project(values)
-        for index, convolution in enumerate(self.path):
-            values = convolution(values if index == 0 else values.relu_())
+        for convolution in self.path:
+            values = convolution(values)
         return values.add_(shortcut).relu_()
 
 
@@ -134,6 +137,7 @@ def normalised_convolution(
     stride: int | tuple[int, ...],
     padding: int,
     groups: int = 1,
+    activation: str = "none",
 ) -> Convolution:
-    weight = checkpoint.take(f"{name}.weight", *shape)
-    return Convolution(*checkpoint.normalised(weight, norm, EPSILON), stride=stride, padding=padding, groups=groups)
+    weight, bias = checkpoint.normalised(checkpoint.take(f"{name}.weight", *shape), norm, EPSILON)
+    return Convolution(weight, bias, stride=stride, padding=padding, groups=groups, activation=activation)

@@ -33,7 +33,9 @@ class ResNeXt3D(nn.Module):
         super().__init__()
         checkpoint = Checkpoint(tensors, "3D-ResNeXt-101")
         self.register_buffer("mean", torch.tensor(MEAN))
-        self.stem = normalised_convolution(checkpoint, "conv1", "bn1", (64, 3, 7, 7, 7), stride=(1, 2, 2), padding=3)
+        self.stem = normalised_convolution(
+            checkpoint, "conv1", "bn1", (64, 3, 7, 7, 7), stride=(1, 2, 2), padding=3, activation="relu"
+        )
         self.stages = nn.ModuleList()
         inputs = 64
         for index, num_blocks in enumerate(DEPTH):
@@ -53,7 +55,7 @@ class ResNeXt3D(nn.Module):
     @torch.no_grad()
     def forward(self, clips: Tensor) -> dict[str, Tensor]:
         values = (clips.float() - self.mean).permute(0, 4, 1, 2, 3)  # (B, 3, F, H, W), channels last in memory
-        values = F.max_pool3d(self.stem(values).relu_(), 3, 2, 1)
+        values = F.max_pool3d(self.stem(values), 3, 2, 1)
         layers = {}
         for index, stage in enumerate(self.stages):
             values = stage(values)

@@ -32,7 +32,8 @@ class Vggish(nn.Module):
         width = 1
         for place, wider in LAYERS:
             weight = checkpoint.take(f"features.{place}.weight", wider, width, 3, 3)
-            self.layers[str(place)] = Convolution(weight, checkpoint.take(f"features.{place}.bias", wider), padding=1)
+            bias = checkpoint.take(f"features.{place}.bias", wider)
+            self.layers[str(place)] = Convolution(weight, bias, padding=1, activation="relu")
             width = wider
         self.embeddings = nn.ModuleList([
             checkpoint.linear("embeddings.0", 4096, width * 6 * 4),
@@ -46,7 +47,7 @@ class Vggish(nn.Module):
     def forward(self, patches: Tensor) -> Tensor:  # (F, 96, 64) -> (F, 128)
         maps = patches.unsqueeze(1)
         for place, _ in LAYERS:
-            maps = functional.relu(self.layers[str(place)](maps))
+            maps = self.layers[str(place)](maps)
             if place in POOLED:
                 maps = functional.max_pool2d(maps, 2)
         vectors = maps.permute(0, 2, 3, 1).flatten(1)  # (F, 6 * 4 * 512): channels last, as in TensorFlow

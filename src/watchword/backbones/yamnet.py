@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from watchword.backbones.blocks import Checkpoint, Convolution, frozen
 from watchword.backbones.formats import Tensors
@@ -55,7 +54,8 @@ class YamNet(nn.Module):
         def add(outputs: int, inputs: int, size: int, stride: int, groups: int) -> None:
             name = f"body.{len(self.body)}"  # batch normalisation is folded into the file's weights already
             weight = checkpoint.take(f"{name}.weight", outputs, inputs, size, size)
-            self.body.append(Convolution(weight, checkpoint.take(f"{name}.bias", outputs), stride, groups=groups))
+            bias = checkpoint.take(f"{name}.bias", outputs)
+            self.body.append(Convolution(weight, bias, stride, groups=groups, activation="relu6"))
 
         width = 32
         add(width, 1, 3, stride=2, groups=1)
@@ -73,7 +73,7 @@ class YamNet(nn.Module):
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:  # (F, 96, 64) -> (F, 1024), (F, 521) logits
         maps = patches.unsqueeze(1)
         for layer in self.body:
-            maps = functional.relu6(layer(maps), inplace=True)
+            maps = layer(maps)
         vectors = maps.mean(dim=(2, 3))
         return vectors, self.classifier(vectors)
 

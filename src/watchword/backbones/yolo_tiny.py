@@ -88,7 +88,9 @@ class YoloTiny(nn.Module):
         for name, (inputs, outputs, size) in LAYERS.items():
             weight = checkpoint.take(f"{name}.weight", outputs, inputs, size, size)
             stride = 2 if name.startswith("stem") else 1
-            self.layers[name] = Convolution(weight, checkpoint.take(f"{name}.bias", outputs), stride, padding=size // 2)
+            activation = "none" if name.endswith("head") else "leaky_relu"
+            bias = checkpoint.take(f"{name}.bias", outputs)
+            self.layers[name] = Convolution(weight, bias, stride, padding=size // 2, activation=activation)
         checkpoint.finish()
         frozen(self)
 
@@ -96,20 +98,18 @@ class YoloTiny(nn.Module):
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:  # (F, 3, 416, 416) 0..1
         """Outputs of both heads, (F, NUM_OUTPUTS, 13, 13) and (F, NUM_OUTPUTS, 26, 26)."""
 
-        def apply(name: str, maps: Tensor) -> Tensor:
-            return functional.leaky_relu(self.layers[name](maps), 0.1, inplace=True)
-
-        maps = apply("stem_1", apply("stem_0", pictures))
+        layers = self.layers
+        maps = layers["stem_1"](layers["stem_0"](pictures))
         for stage in ("stage_0", "stage_1", "stage_2"):
-            whole = apply(f"{stage}_whole", maps)
-            first = apply(f"{stage}_first", whole.chunk(2, 1)[1])
-            second = apply(f"{stage}_second", first)
-            inner = apply(f"{stage}_inner", torch.cat([second, first], 1))
+            whole = layers[f"{stage}_whole"](maps)
+            first = layers[f"{stage}_first"](whole.chunk(2, 1)[1])
+            second = layers[f"{stage}_second"](first)
+            inner = layers[f"{stage}_inner"](torch.cat([second, first], 1))
             maps = functional.max_pool2d(torch.cat([whole, inner], 1), 2)
-        joint = apply("joint_1", apply("joint_0", maps))
-        coarse = self.layers["coarse_head"](apply("coarse", joint))
-        up = functional.interpolate(apply("lateral", joint), scale_factor=2.0)
-        return coarse, self.layers["fine_head"](apply("fine", torch.cat([up, inner], 1)))
+        joint = layers["joint_1"](layers["joint_0"](maps))
+        coarse = layers["coarse_head"](layers["coarse"](joint))
+        up = functional.interpolate(layers["lateral"](joint), scale_factor=2.0)
+        return coarse, layers["fine_head"](layers["fine"](torch.cat([up, inner], 1)))
 
     @torch.no_grad()
     def detect(
