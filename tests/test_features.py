@@ -25,7 +25,7 @@ from watchword.backbones.yamnet import MEL
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module
-from watchword.features.engines import extract_local, extract_ray
+from watchword.features.engines import PATIENCE, extract_local, extract_ray
 from watchword.features.extraction import Extraction, Film, ahead, prepare
 from watchword.features.films import find_films
 from watchword.features.networks import DETECTORS, EARS, PICTURES, WINDOWS, WITHOUT_WEIGHTS, Backbone
@@ -446,7 +446,8 @@ def test_an_extraction_that_was_killed_goes_on_with_nothing_half_written(tmp_pat
 def test_a_ray_cluster_does_the_same_also_when_a_worker_is_killed(tmp_path: Path, monkeypatch: Any) -> None:
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # its workers would starve beside anything else
+    for name, value in PATIENCE.items():
+        monkeypatch.setenv(name, value)
     films = many(tmp_path / "films", 6)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:

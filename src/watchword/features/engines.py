@@ -14,6 +14,9 @@ from typing import Any
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, Film, Job, Outcome
 
+# For a cluster of our own. Ray runs its workers at nice 15 and gives up on one that did not come up within a minute:
+# on a machine with anything else to do they starve, are started again, and starve again.
+PATIENCE = {"RAY_worker_niceness": "0", "RAY_worker_register_timeout_seconds": "600"}
 ATTEMPTS = 2  # a worker that dies over a film may have been killed by chance: once more, then the film is to blame
 
 
@@ -116,7 +119,10 @@ def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> 
         raise WatchwordError("--engine ray needs Ray: pip install 'watchword[ray]'") from error
     job = replace(job, store=job.store.absolute())
     Extraction(job).load()
-    if not ray.is_initialized():
+    ours = not ray.is_initialized()
+    if ours:
+        for name, value in PATIENCE.items():
+            os.environ.setdefault(name, value)
         try:
             ray.init(log_to_driver=False, logging_level=logging.ERROR)  # the cluster of RAY_ADDRESS, or one of our own
         except Exception as error:  # Ray raises plain exceptions here
@@ -126,28 +132,33 @@ def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> 
     workers = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(waiting))
     idle: list[Any] = []
     busy: dict[Any, tuple[Any, Film, int]] = {}
-    while waiting or busy:
-        while len(idle) + len(busy) < workers:
-            idle.append(actor.remote(job))
-        while idle and waiting:
-            hand = idle.pop()
-            film, attempt = waiting.popleft()
-            busy[hand.extract.remote(film)] = (hand, film, attempt)
-        done, _ = ray.wait(list(busy), num_returns=1)
-        for reference in done:
-            hand, film, attempt = busy.pop(reference)
-            try:
-                outcome = ray.get(reference)
-            except ray.exceptions.RayActorError as error:  # killed, out of memory, or its machine is gone
-                if attempt < ATTEMPTS:
-                    waiting.appendleft((film, attempt + 1))
+    try:
+        while waiting or busy:
+            while len(idle) + len(busy) < workers:
+                idle.append(actor.remote(job))
+            while idle and waiting:
+                hand = idle.pop()
+                film, attempt = waiting.popleft()
+                busy[hand.extract.remote(film)] = (hand, film, attempt)
+            done, _ = ray.wait(list(busy), num_returns=1)
+            for reference in done:
+                hand, film, attempt = busy.pop(reference)
+                try:
+                    outcome = ray.get(reference)
+                except ray.exceptions.RayError as error:  # killed, out of memory, or its machine is gone
+                    ray.kill(hand)  # whatever is left of it must not keep its core
+                    if attempt < ATTEMPTS:
+                        waiting.appendleft((film, attempt + 1))
+                    else:
+                        yield _lost(film, str(error).strip().splitlines()[0])
                 else:
-                    yield _lost(film, str(error).strip().splitlines()[0])
-            else:
-                idle.append(hand)
-                yield outcome
-    for hand in idle:
-        ray.kill(hand)
+                    idle.append(hand)
+                    yield outcome
+    finally:
+        for hand in [*idle, *(hand for hand, _, _ in busy.values())]:
+            ray.kill(hand)
+        if ours:
+            ray.shutdown()
 
 
 class _Actor:
