@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four rows of every vocabulary
+CATEGORY = "category"  # the stream that `data/` makes of the annotation: one moment, one place, one-hot
 
 
 @dataclass(frozen=True)

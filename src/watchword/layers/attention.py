@@ -38,9 +38,12 @@ class AdditiveAttention(nn.Module):
     def keys(self, values: Tensor) -> Tensor:
         return self.from_value(values)  # (B, L, A)
 
+    def energies(self, query: Tensor, keys: Tensor) -> Tensor:
+        """query (B, S, Q), keys (B, 1, L, A), or (B, S, L, A) where every sentence has its own -> (B, S, L)."""
+        mixed = self.from_query(query).unsqueeze(2) + keys  # (B, S, L, A)
+        return self.energy(mixed.tanh_()).squeeze(-1)
+
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """query (B, S, Q), keys (B, L, A), values (B, L, D), mask (B, L) -> context (B, S, D), weights (B, S, L)."""
-        mixed = self.from_query(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, S, L, A)
-        energies = self.energy(mixed.tanh_()).squeeze(-1)  # (B, S, L)
-        weights = masked_softmax(energies, mask)
+        weights = masked_softmax(self.energies(query, keys.unsqueeze(1)), mask)
         return torch.bmm(weights, values), weights

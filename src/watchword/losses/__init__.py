@@ -7,6 +7,7 @@ from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.information import Information
 from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.ranked import Ranked
 from watchword.losses.refocus import FirstLook, FixedFocus, Refocusing
 from watchword.losses.reinforcement import Reinforce, SelfCritical
 
@@ -18,6 +19,7 @@ LOSSES: dict[str, type[Objective]] = {
     "first_look": FirstLook,
     "refocusing": Refocusing,
     "fixed_focus": FixedFocus,
+    "ranked": Ranked,
 }
 
 __all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]

@@ -10,6 +10,7 @@ from watchword.models.mean_pool import MeanPool
 from watchword.models.refocus import Refocus
 from watchword.models.s2vt import S2VT
 from watchword.models.soft_attention import SoftAttention
+from watchword.models.stats import Stats
 
 MODELS: dict[str, type[Captioner]] = {
     "mean_pool": MeanPool,
@@ -17,6 +18,7 @@ MODELS: dict[str, type[Captioner]] = {
     "s2vt": S2VT,
     "hierarchical": Hierarchical,
     "refocus": Refocus,
+    "stats": Stats,
 }
 
 __all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_config"]

@@ -1,0 +1,113 @@
+"""The ranked loss: what an LSTM holds after all moments must lie nearer to each moment than to the one before it.
+
+Cherian et al., Spatio-Temporal Ranked-Attention Networks for Video Captioning, WACV 2020, Eq. 6 and 7:
+sum over t of softplus(<x_ST, x_t-1> + beta - <x_ST, x_t>), which a rank-SVM (Eq. 4, 5) minimises over a free x_ST.
+
+It stands beside a loss of words, whichever: `words = { name = "cross_entropy" }`, `{ name = "reinforce", ... }`. The
+model ranks anew for every word, so the passes over sentences that the loss of words makes are overheard (`Overheard`),
+and no pass is made for ranking alone. Only steps that hear a real word count, not those behind a sentence's end. Where
+scheduled sampling puts an early end into a sentence, one step of it goes uncounted.
+
+Where we differ: the mean over pairs of moments instead of their sum, so that the weight means the same for 5 moments
+and for 28; a pair counts if both moments show something.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from watchword.config import Settings
+from watchword.errors import WatchwordError
+from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.tensors import EOS, PAD, Batch, Memory, State, Step, Streams
+
+
+@runtime_checkable
+class Ranker(Protocol):
+    """A model that reads moments in their order for every word."""
+
+    def projections(self, state: State) -> Mapping[str, Tensor]:
+        """Stream -> <x_ST, x_t> (B, S, F), of the word that led to this state."""
+        ...
+
+
+class RankedSettings(Settings):
+    weight: float = Field(0.1, ge=0)                    # ours: not stated; beside the loss of a word
+    margin: float = Field(1.0, gt=0)                    # beta; ours: not stated
+    words: dict[str, Any] = Field({"name": "cross_entropy"})  # the loss that it stands beside
+
+
+class Ranked(Objective):
+    Settings = RankedSettings
+
+    def __init__(self, settings: RankedSettings, material: Material) -> None:
+        from watchword.losses import build_loss  # the table that this loss is itself in
+
+        super().__init__()
+        self.settings = settings
+        self.words = build_loss(settings.words, material)
+        self.once_a_video = self.words.once_a_video
+
+    def epoch_weight(self, material: Material) -> float:
+        return self.words.epoch_weight(material)
+
+    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
+        overheard = Overheard(model, self.settings.margin)
+        loss: Loss = self.words(overheard, batch, own_words)
+        ranked = overheard.mean()
+        total = loss.total + self.settings.weight * ranked * loss.weight  # a word weighs the same in both
+        shown = {"words": (loss.total / loss.weight.clamp(min=1)).detach(), "ranked": ranked}
+        return Loss(total, loss.weight, loss.shown | shown)
+
+
+class Overheard:
+    """A model, with an ear on how it ranks the moments while it is led along sentences."""
+
+    def __init__(self, model: Talker, margin: float) -> None:
+        if not isinstance(model, Ranker):
+            raise WatchwordError("the loss 'ranked' needs a model that reads moments in order: model.name=stats")
+        self.model: Any = model
+        self.margin = margin
+        self.pairs: dict[str, Tensor] = {}
+        self.total: Tensor | float = 0.0
+        self.steps: Tensor | float = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        for name, stream in streams.items():
+            seen = stream.mask.any(-1)
+            self.pairs[name] = seen[:, :-1] & seen[:, 1:]  # (B, F - 1)
+        return self.model.encode(streams)
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        step: Step = self.model.step(words, memory, state)
+        if torch.is_grad_enabled():  # a baseline's greedy sentence teaches nothing
+            projections = self.model.projections(step.state)
+            if not projections:
+                raise WatchwordError(
+                    "the loss 'ranked' found nothing ranked: set model.pooling to ranked or mean_ranked and "
+                    "model.variant to st or stats, or phases.0.loss.name=cross_entropy"
+                )
+            real = (words != PAD) & (words != EOS)  # (B, S)
+            for name, projected in projections.items():
+                losses = ranking_losses(projected, self.pairs[name], self.margin)
+                self.total = self.total + (losses * real).sum()
+            self.steps = self.steps + real.sum()
+        return step
+
+    def mean(self) -> Tensor:
+        """Per word, summed over streams."""
+        return torch.as_tensor(self.total) / torch.as_tensor(self.steps).clamp(min=1)
+
+
+def ranking_losses(projections: Tensor, pairs: Tensor, margin: float) -> Tensor:
+    """Eq. 6, 7: projections (B, S, F), real pairs of neighbours (B, F - 1) -> (B, S)."""
+    zeta = projections[..., :-1] + margin - projections[..., 1:]  # Eq. 7
+    counts = pairs.sum(-1, keepdim=True).clamp(min=1)  # (B, 1); one moment alone has nothing to be ranked by
+    return (softplus(zeta) * pairs.unsqueeze(1)).sum(-1) / counts
