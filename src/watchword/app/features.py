@@ -1,10 +1,11 @@
-"""`watchword features`: `extract` (a file of its own), `import FILE --store DIR --stream NAME`, and `carry`."""
+"""`watchword features`: `extract`, `categories` (files of their own), `import`, `carry`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from watchword.app.categories import categories
 from watchword.app.extract import extract
 from watchword.errors import WatchwordError
 
@@ -18,6 +19,7 @@ def _root() -> None:
 
 
 features.command("extract")(extract)
+features.command("categories")(categories)
 
 
 @features.command("import")
