@@ -12,15 +12,18 @@ from watchword.app.demo import demo
 from watchword.app.diction import diction
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
+from watchword.app.heatmap import heatmap
 from watchword.app.models import models
 from watchword.app.refocus import refocus
 from watchword.app.pointing import pointing
 from watchword.app.regions import regions
+from watchword.app.order import order
 from watchword.app.score import score
 from watchword.app.shapes import shapes
 from watchword.app.sweep import sweep
 from watchword.app.train import train
 from watchword.app.weights import weights
+from watchword.app.wording import wording
 from watchword.errors import WatchwordError
 
 EXAMPLES = """Try it:
@@ -59,6 +62,9 @@ app.command()(diction)
 app.command()(sweep)
 app.command()(regions)
 app.command()(pointing)
+app.command()(heatmap)
+app.command()(wording)
+app.command()(order)
 app.add_typer(features, name="features")
 app.add_typer(weights, name="weights")
 app.command("score")(score)

@@ -61,6 +61,13 @@ class Run:
             raise WatchwordError(f"{self.folder}/scores-{split}.json holds no scores: run watchword evaluate again")
         return found
 
+    def predictions(self, split: str) -> list[dict[str, Any]]:
+        """What `watchword evaluate` wrote: rows of image_id, caption, score."""
+        found: Any = self._read_json(f"predictions-{split}.json")
+        if not isinstance(found, list) or not all(isinstance(row, dict) and "caption" in row for row in found):
+            raise WatchwordError(f"{self.folder}/predictions-{split}.json holds no captions: evaluate the run again")
+        return found
+
     def begin(self, recipe: Recipe, vocabulary: Vocabulary, seen: dict[str, Any]) -> None:
         """Writes what is known before the first batch."""
         try:
@@ -92,7 +99,8 @@ class Run:
         try:
             values: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except FileNotFoundError as error:
-            hint = "watchword evaluate makes it" if name.startswith("scores") else "is it a run of watchword train?"
+            evaluated = name.startswith(("scores", "predictions"))
+            hint = "watchword evaluate makes it" if evaluated else "is it a run of watchword train?"
             raise WatchwordError(f"{self.folder} has no {name}: {hint}") from error
         except ValueError as error:
             raise WatchwordError(f"{path} is damaged: {error}") from error
