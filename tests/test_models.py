@@ -19,6 +19,7 @@ SENTENCES = torch.tensor([
     [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
 ])  # fmt: skip
 
+STATS: dict[str, object] = {"feature_size": 16, "attention_size": 16}
 # "model variant" -> what it must be told about the streams of these tests; a model without variants stands by itself
 VARIANTS: dict[str, dict[str, object]] = {
     "hierarchical na": {"variant": "na", "objects": "appearance"},
@@ -29,10 +30,19 @@ VARIANTS: dict[str, dict[str, object]] = {
     "refocus kbigru": {"variant": "kbigru", "spatial": "appearance", "audio": "motion"},
     "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
     "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},
+    "stats stats": STATS,
+    "stats st": {"variant": "st", **STATS},
+    "stats ts": {"variant": "ts", **STATS},
+    "stats attention": {"variant": "st", "pooling": "attention", **STATS},
+    "stats mean_attention": {"variant": "st", "pooling": "mean_attention", **STATS},
+    "stats regions": {"pooling": "lstm", "without_grid": ["appearance"], **STATS},
 }
 WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
-# Parameters that only a loss of the model's own teaches: its tests are elsewhere.
-TAUGHT_ELSEWHERE = {"refocus vre": "watcher.refocusing."}
+# Parameters that only a loss of the model's own teaches; and those that choose among places, where motion has but one:
+# their tests are elsewhere.
+TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = {"refocus vre": ("watcher.refocusing.",)} | dict.fromkeys(
+    ("stats stats", "stats st", "stats ts", "stats regions"), ("st.1.attend.", "ts.1.attend.")
+)
 
 pytestmark = pytest.mark.parametrize("name", [*(name for name in MODELS if name not in WITH_VARIANTS), *VARIANTS])
 
@@ -111,7 +121,7 @@ def test_every_parameter_learns(name: str) -> None:
     batch = Batch(("a", "b", "c"), streams(), SENTENCES)
     CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0).total.backward()
     for parameter, tensor in model.named_parameters():
-        if parameter.startswith(TAUGHT_ELSEWHERE.get(name, "-")) or not tensor.requires_grad:
+        if parameter.startswith(TAUGHT_ELSEWHERE.get(name, ())) or not tensor.requires_grad:
             continue
         assert tensor.grad is not None, f"{parameter} got no gradient"
         assert tensor.grad.abs().max() > 0, f"{parameter} got a gradient of 0"

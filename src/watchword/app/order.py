@@ -119,11 +119,12 @@ def _ranks(
             projected = torch.stack([model.projections(state)[name][0, 0] for state in states]).numpy()  # (T, F)
             rises = (np.diff(projected) > 0).mean(0)  # (F - 1,)
             rising.append(rises.mean())
-            inside.append(rises[start : end - 1].mean())
+            if projected.shape[1] == len(truth[caption.video].boxes):  # every frame of the film is a moment
+                inside.append(rises[start : end - 1].mean())
             ranks.append(np.mean([rank_correlation(row) for row in projected]))
     if not rising:
         return Ranks()
-    return Ranks(float(np.mean(rising)), float(np.mean(inside)), float(np.mean(ranks)))
+    return Ranks(float(np.mean(rising)), float(np.mean(inside)) if inside else None, float(np.mean(ranks)))
 
 
 def rank_correlation(values: "FloatArray") -> float:

@@ -6,7 +6,8 @@ sum over t of softplus(<x_ST, x_t-1> + beta - <x_ST, x_t>), which a rank-SVM (Eq
 It stands beside a loss of words, whichever: `words = { name = "cross_entropy" }`, `{ name = "reinforce", ... }`. The
 model ranks anew for every word, so the passes over sentences that the loss of words makes are overheard (`Overheard`),
 and no pass is made for ranking alone. Only steps that hear a real word count, not those behind a sentence's end. Where
-scheduled sampling puts an early end into a sentence, one step of it goes uncounted.
+scheduled sampling puts an early end into a sentence, one step of it goes uncounted; an empty sentence that pads the
+batch counts with its first step, which is the same for all sentences of a video.
 
 Where we differ: the mean over pairs of moments instead of their sum, so that the weight means the same for 5 moments
 and for 28; a pair counts if both moments show something.

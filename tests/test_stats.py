@@ -1,0 +1,398 @@
+"""STaTS: each equation against the same thing done plainly, the ranked loss, the category, the analyses."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+from conftest import noise_stream
+from watchword.app.cli import app
+from watchword.app.order import decisions, rank_correlation
+from watchword.app.shapes import write_video
+from watchword.app.wording import wording_of
+from watchword.config import Recipe
+from watchword.data.annotations import read_annotations
+from watchword.data.categories import write_categories
+from watchword.data.shapes import ShapesConfig, draw_films, read_truth, write_shapes
+from watchword.decoding import follow
+from watchword.errors import WatchwordError
+from watchword.explain.stats import draw_words, frame_of_each_word, heat_of
+from watchword.losses import Material, build_loss
+from watchword.losses.ranked import Overheard, ranking_losses
+from watchword.models import Captioner, build_model
+from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
+from watchword.records import Caption, Clip, Frames
+from watchword.store import Store
+from watchword.tensors import BOS, EOS, PAD, Batch, Stream
+from watchword.text.vocabulary import Vocabulary
+from watchword.training import loop
+from watchword.training.evaluation import evaluate
+
+QUERY, SIZE, WIDTH = 5, 6, 4
+SMALL = {"name": "stats", "hidden_size": 12, "embedding_size": 8, "feature_size": 10, "attention_size": 6,
+         "dropout": 0.0}  # fmt: skip
+SENTENCES = torch.tensor([[[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]], [[BOS, 4, 4, EOS], [PAD, PAD, PAD, PAD]]])
+MATERIAL = Material(Vocabulary(["go", "on", "up", "by"]), {"a": ["go on"], "b": ["up by"]}, num_words=6, max_words=3)
+
+
+def small(**settings: object) -> Stats:
+    torch.manual_seed(0)
+    model = build_model({**SMALL, **settings}, {"grid": 6}, 8)
+    assert isinstance(model, Stats)
+    return model
+
+
+def batch(pad: int = 0, sentences: Tensor = SENTENCES) -> Batch:
+    return Batch(("a", "b"), {"grid": noise_stream([5, 3], places=3, seed=1, pad=pad)}, sentences)
+
+
+def seen(lengths: list[int], places: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """Values, mask, and queries of two sentences a video."""
+    stream = noise_stream(lengths, places, SIZE, seed=3)
+    return stream.values, stream.mask, torch.randn(len(lengths), 2, QUERY, generator=torch.Generator().manual_seed(4))
+
+
+# --- the equations ---------------------------------------------------------------------------------------------------
+
+
+def test_a_grids_cells_are_weighed_by_their_mean_over_time_and_alike_in_all_moments() -> None:
+    values, mask, query = seen([4, 2])
+    st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean", has_grid=True)
+    weights = st.look(query, st.encode(values, mask)["keys"], mask)
+    for row, length in enumerate((4, 2)):
+        cells = values[row, :length].mean(0)
+        mixed = st.attend.from_query(query[row]).unsqueeze(1) + st.attend.from_value(cells)
+        expected = st.attend.energy(mixed.tanh()).squeeze(-1).softmax(-1)  # (S, N)
+        for moment in range(length):
+            torch.testing.assert_close(weights[row, :, moment], expected)
+
+
+def test_regions_are_weighed_moment_by_moment() -> None:
+    values, mask, query = seen([3])
+    mask[0, 1, 2] = False
+    values[0, 1, 2] = 0
+    st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean", has_grid=False)
+    weights = st.look(query, st.encode(values, mask)["keys"], mask)
+    mixed = st.attend.from_query(query[0]).unsqueeze(1) + st.attend.from_value(values[0, 1, :2])
+    torch.testing.assert_close(weights[0, :, 1, :2], st.attend.energy(mixed.tanh()).squeeze(-1).softmax(-1))
+    assert weights[0, :, 1, 2].abs().max() == 0
+    assert not torch.equal(weights[0, :, 0], weights[0, :, 2])
+
+
+@pytest.mark.parametrize("has_grid", [True, False])
+def test_the_lstm_reads_each_videos_moments_to_its_own_last(has_grid: bool) -> None:
+    """All sentences of all videos at once is the same as moment by moment, one sentence after the other."""
+    values, mask, query = seen([4, 2])
+    st = SpatioTemporal(QUERY, SIZE, WIDTH, "ranked", has_grid)
+    memory = st.encode(values, mask)
+    found = st(query, memory)
+    places = st.look(query, memory["keys"], mask)
+    assert found.projections is not None
+    for row, length in enumerate((4, 2)):
+        for sentence in range(2):
+            moments = places[row, sentence, :length].unsqueeze(1) @ values[row, :length]  # (F, 1, D)
+            _, (hidden, _) = st.reader(moments)
+            torch.testing.assert_close(found.features[row, sentence], hidden[0, 0])
+            torch.testing.assert_close(found.projections[row, sentence, :length], moments[:, 0] @ hidden[0, 0])
+
+
+def test_mean_stands_beside_the_lstm() -> None:
+    values, mask, query = seen([4, 2])
+    st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean_ranked", has_grid=True)
+    memory = st.encode(values, mask)
+    places = st.look(query, memory["keys"], mask)
+    moments = places[1, 0, :2].unsqueeze(1) @ values[1, :2]
+    expected = st.join(torch.cat([moments.mean(0)[0], st.reader(moments)[1][0][0, 0]]))
+    torch.testing.assert_close(st(query, memory).features[1, 0], expected)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "lstm", "mean_ranked"])
+def test_one_place_a_moment_is_read_once_a_video_with_the_same_result(pooling: str) -> None:
+    values, mask, query = seen([4, 2], places=1)
+    st = SpatioTemporal(QUERY, SIZE, WIDTH, pooling, has_grid=True)  # type: ignore[arg-type]
+    once = st(query, st.encode(values, mask))
+    padded = torch.nn.functional.pad(values, (0, 0, 0, 1)), torch.nn.functional.pad(mask, (0, 1))
+    anew = st(query, st.encode(*padded))
+    torch.testing.assert_close(once.features, anew.features)
+    torch.testing.assert_close(once.weights, anew.weights[..., :1])
+    if pooling != "mean":
+        torch.testing.assert_close(once.projections, anew.projections)
+
+
+def test_at_low_temperature_ts_is_one_moment_and_its_places() -> None:
+    """Eq. 9 to 11 with their argmax, on regions that are not always there."""
+    values, mask, query = seen([4, 3])
+    mask[0, :, 1] = torch.tensor([True, False, True, False])
+    mask[0, :, 2] = torch.tensor([False, True, False, True])
+    values = values * mask.unsqueeze(-1)
+    ts = TemporoSpatial(QUERY, SIZE, WIDTH, temperature=1e-4)
+    found = ts(query, ts.encode(values, mask))
+    for row in range(2):
+        for sentence in range(2):
+            means = torch.stack([moment[real].mean(0) for moment, real in zip(values[row], mask[row]) if real.any()])
+
+            def energies(attend: torch.nn.Module, rows: Tensor, asked: Tensor = query[row, sentence]) -> Tensor:
+                return attend.energy((attend.from_query(asked) + attend.from_value(rows)).tanh()).squeeze(-1)  # type: ignore[operator]
+
+            chosen = int(energies(ts.choose, means).argmax())  # Eq. 9
+            real = mask[row, chosen]
+            places = energies(ts.attend, values[row, chosen][real]).softmax(-1)  # Eq. 10
+            torch.testing.assert_close(found.weights[row, sentence, chosen][real], places, atol=1e-4, rtol=1e-3)
+            expected = places @ values[row, chosen][real]  # Eq. 11
+            torch.testing.assert_close(found.features[row, sentence], expected, atol=1e-4, rtol=1e-3)
+
+
+def test_fusion_is_equation_12() -> None:
+    fuse = Fusion(QUERY, SIZE, WIDTH)
+    query, st, ts = torch.randn(1, 1, QUERY), torch.randn(1, 1, SIZE), torch.randn(1, 1, SIZE)
+    beta1 = fuse.st_energy.weight @ (fuse.from_st(st) + fuse.from_query(query)).tanh().flatten()
+    beta2 = fuse.ts_energy.weight @ (fuse.from_ts(ts) + fuse.from_query(query)).tanh().flatten()
+    torch.testing.assert_close(fuse(query, st, ts).flatten(), beta1.exp() / (beta1.exp() + beta2.exp()))
+
+
+def test_words_long_said_are_heard_beside_the_lstms_state() -> None:
+    model = small().eval()
+    memory, state = model.encode(batch().streams)
+    first, other = (model.step(torch.full((2, 1), word), memory, state).state for word in (4, 5))
+    words = torch.full((2, 1), 6)
+    same_lstm = {**other, "hidden": first["hidden"], "cell": first["cell"]}
+    one, two = model.step(words, memory, first), model.step(words, memory, same_lstm)
+    assert one.state["words"].shape[2] == 2
+    assert (one.attention["grid"] - two.attention["grid"]).abs().max() > 1e-5
+
+
+@pytest.mark.parametrize("variant", ["st", "ts", "stats"])
+def test_a_share_of_st_is_known_for_every_word(variant: str) -> None:
+    model = small(variant=variant).eval()
+    states = model.retrace(batch().streams, SENTENCES[:, :, 1:])
+    shares = torch.stack([model.share_of_st(state)["grid"] for state in states], -1)
+    assert shares.shape == (2, 2, 3)
+    if variant == "stats":
+        assert 0 < shares.min() < shares.max() < 1
+    else:
+        assert (shares == float(variant == "st")).all()
+
+
+@pytest.mark.parametrize("settings", [{"variant": "ts"}, {"pooling": "ranked"}, {"without_grid": ["grid"]}])
+def test_every_parameter_learns_where_there_are_places_to_choose_from(settings: dict[str, object]) -> None:
+    model = small(**settings)
+    build_loss({"name": "cross_entropy"}, MATERIAL)(model, batch(), 0.0).total.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+
+
+# --- the ranked loss -------------------------------------------------------------------------------------------------
+
+
+def test_the_ranked_loss_of_three_moments_by_hand() -> None:
+    losses = ranking_losses(torch.tensor([[[0.0, 1.0, 3.0]]]), torch.tensor([[True, True]]), margin=1.0)
+    expected = (math.log(2) + math.log(1 + math.exp(-1))) / 2  # zeta 0 and -1
+    assert losses.item() == pytest.approx(expected)
+
+
+def test_pairs_with_nothing_to_see_do_not_rank_and_one_moment_alone_costs_nothing() -> None:
+    projections = torch.tensor([[[0.0, 9.0, 0.0, 1.0]], [[2.0, 0.0, 0.0, 0.0]]])
+    pairs = torch.tensor([[False, False, True], [False, False, False]])
+    assert ranking_losses(projections, pairs, 1.0).flatten().tolist() == pytest.approx([math.log(2), 0.0])
+
+
+def overhear(model: Captioner, one: Batch) -> Tensor:
+    overheard = Overheard(model, margin=1.0)
+    follow(overheard, one.streams, one.sentences[:, :, 1:])
+    return overheard.mean()
+
+
+def test_neither_padding_words_nor_padding_moments_rank() -> None:
+    model = small()
+    plain = overhear(model, batch())
+    longer = torch.nn.functional.pad(SENTENCES, (0, 3), value=PAD)
+    torch.testing.assert_close(overhear(model, batch(sentences=longer)), plain)
+    torch.testing.assert_close(overhear(model, batch(pad=2)), plain)
+    states = model.retrace(batch().streams, SENTENCES[:, :, 1:])
+    real = SENTENCES[:, :, 1:] != PAD  # the steps that say a word, also those of an empty sentence: BOS is not PAD
+    real[1, 1, 0] = True
+    pairs = torch.tensor([[True] * 4, [True, True, False, False]])
+    by_hand = torch.stack([ranking_losses(model.projections(state)["grid"], pairs, 1.0) for state in states], -1)
+    torch.testing.assert_close(plain, by_hand[real].mean())
+
+
+def test_without_weight_the_ranked_loss_is_the_loss_it_stands_beside() -> None:
+    model = small()
+    alone = build_loss({"name": "cross_entropy"}, MATERIAL)(model, batch(), 0.0)
+    beside = build_loss({"name": "ranked", "weight": 0.0}, MATERIAL)(model, batch(), 0.0)
+    torch.testing.assert_close(beside.total, alone.total)
+    weighed = build_loss({"name": "ranked", "weight": 2.0}, MATERIAL)(model, batch(), 0.0)
+    torch.testing.assert_close(weighed.total, alone.total + 2 * overhear(model, batch()) * alone.weight)
+
+
+@pytest.mark.parametrize("inner", ["self_critical", "reinforce"])
+def test_it_stands_beside_rewards_too(inner: str) -> None:
+    settings = {"name": inner, "rewards": {"Bleu_4": 1.0}, "rollouts": 2, "cross_entropy": 0.5}
+    objective = build_loss({"name": "ranked", "words": settings}, MATERIAL)
+    assert objective.once_a_video
+    model = small()
+    loss = objective(model, batch(), 0.0)
+    assert loss.shown.keys() >= {"reward", "ranked", "words"}
+    loss.total.backward()
+    assert model.st[0].reader.weight_hh_l0.grad.abs().max() > 0
+    assert model.training
+
+
+def test_what_ranks_nothing_is_refused_in_one_line() -> None:
+    objective = build_loss({"name": "ranked"}, MATERIAL)
+    plain = build_model({"name": "soft_attention"}, {"grid": 6}, 8)
+    with pytest.raises(WatchwordError, match="model.name=stats"):
+        objective(plain, batch(), 0.0)
+    for settings in ({"pooling": "mean"}, {"variant": "ts"}, {"pooling": "attention"}):
+        with pytest.raises(WatchwordError, match="model.pooling"):
+            objective(small(**settings), batch(), 0.0)
+
+
+def test_ranking_is_learned_where_videos_have_a_direction() -> None:
+    """Films that drift each along a way of its own: after training, projections rise on films never seen."""
+    torch.manual_seed(0)
+    model = small(variant="st", pooling="ranked", feature_size=16)
+    objective = build_loss({"name": "ranked", "weight": 10.0}, MATERIAL)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def drifting(seed: int, count: int) -> Batch:
+        generator = torch.Generator().manual_seed(seed)
+        way = torch.randn(count, 1, 2, 6, generator=generator)
+        values = 0.3 * way * torch.arange(-3, 4).view(1, 7, 1, 1) + 0.5
+        stream = Stream(values, torch.ones(count, 7, 2, dtype=torch.bool), torch.zeros(count, 7),
+                        torch.zeros(count, 7, 2, 4))  # fmt: skip
+        sentence = torch.tensor([[BOS, 4, EOS]]).expand(count, 1, 3)
+        return Batch(tuple(str(row) for row in range(count)), {"grid": stream}, sentence)
+
+    for number in range(120):
+        loss = objective(model, drifting(number, 16), 0.0)
+        optimizer.zero_grad()
+        (loss.total / loss.weight).backward()
+        optimizer.step()
+    held_out = drifting(10_000, 64)
+    with torch.no_grad():
+        projections = model.projections(model.retrace(held_out.streams, held_out.sentences[:, :, 1:])[0])["grid"]
+    assert (projections.diff(dim=-1) > 0).float().mean() > 0.9
+
+
+# --- the category ----------------------------------------------------------------------------------------------------
+
+
+def test_a_category_is_a_stream_of_one_hot_numbers_and_unknown_is_zeros(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    clips = [Clip("a", "train", ("x",), 2), Clip("b", "test", ("x",), 0), Clip("c", "train", ("x",))]
+    assert write_categories(clips, store) == 3
+    assert [store.read(video, "category").values.tolist() for video in "abc"] == [
+        [[[0, 0, 1]]], [[[1, 0, 0]]], [[[0, 0, 0]]],
+    ]  # fmt: skip
+    write_categories([replace(clips[0], category=1), *clips[1:]], store)
+    assert len(store.keys("category")) == 2, "other categories must not pass for the same stream"
+    with pytest.raises(WatchwordError, match="none of the 1 clips has a category"):
+        write_categories(clips[2:], store)
+
+
+def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
+    torch.manual_seed(0)
+    model = build_model(SMALL, {"grid": 6, "category": 3}, 8).eval()
+    kinds = torch.eye(3)[:2].view(2, 1, 1, 3)
+    category = Stream(kinds, torch.ones(2, 1, 1, dtype=torch.bool), torch.zeros(2, 1), torch.zeros(2, 1, 1, 4))
+    streams = dict(batch().streams) | {"category": category}
+    followed = follow(model, streams, SENTENCES[:, :, 1:], keep_attention=True)
+    assert followed.attention.keys() == {"grid"}
+    other = streams | {"category": replace(category, values=kinds.flip(0))}
+    assert (follow(model, other, SENTENCES[:, :, 1:]).outputs - followed.outputs).abs().max() > 1e-3
+    with pytest.raises(WatchwordError, match="needs a stream to look at"):
+        build_model(SMALL, {"category": 3}, 8)
+
+
+# --- the analyses ----------------------------------------------------------------------------------------------------
+
+
+def test_each_word_shows_the_moment_it_looked_at_most_and_its_hottest_place() -> None:
+    attention = np.zeros((2, 3, 4))
+    attention[0, 2, 1], attention[0, 0, 0] = 0.7, 0.3
+    attention[1, 1, 3] = 1
+    assert frame_of_each_word(attention) == [2, 1]
+    boxes = np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]])
+    heat = heat_of(attention[0, 2], boxes, (40, 20))
+    assert heat.shape == (20, 40)
+    assert heat[5, 30] > 0.9 and heat[15, 10] < 0.1
+    frames = Frames(np.full((3, 20, 40, 3), 90, np.uint8), np.arange(3.0))
+    picture = np.asarray(draw_words(frames, ["a", "dog"], attention, np.broadcast_to(boxes, (3, 4, 4))))
+    second_row = picture[picture.shape[0] // 2 :]
+    assert (second_row[..., 0].astype(int) - second_row[..., 2] > 60).any(), "no place glows"
+    with pytest.raises(WatchwordError, match="do not fit"):
+        draw_words(frames, ["a"], attention, np.broadcast_to(boxes, (3, 4, 4)))
+
+
+def test_wording_counts_words_by_what_they_are() -> None:
+    said = ["a man is playing a guitar", "a man is singing", "a small dog is running"]
+    found = wording_of([sentence.split() for sentence in said])
+    assert found.shares == {"verb": 3 / 8, "noun": 4 / 8, "adjective": 1 / 8}
+    assert found.different_words == 7
+    # man (2) and dog, guitar, playing, running (alphabet) are the five commonest
+    assert found.frequent == (("singing", "verb", 1),)
+    assert found.among_frequent == {"verb": 1, "noun": 0}
+
+
+def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
+    truth = read_truth(shapes / "truth.jsonl")
+    clips = [clip for clip in read_annotations(shapes / "captions.jsonl") if truth[clip.video].facts.depends_on_order]
+    right = [Caption(clip.video, tuple(clip.captions[0].split()), 0.0) for clip in clips]
+    assert decisions(right, truth).right == 1.0
+    film = next(film for film in draw_films(ShapesConfig(films=40)) if film.truth.facts.direction == "left")
+    said = [
+        [Caption(film.video, tuple(text.split()), 0.0)]
+        for text in ("it moves to the left", "it moves to the right", "it moves up", "it moves")
+    ]
+    found = [decisions(one, truth) for one in said]
+    assert [one.right for one in found] == [1, 0, 0, 0]
+    assert [one.of_two for one in found] == [1, 0, None, None]
+
+
+def test_rank_correlation_of_rising_falling_and_mixed() -> None:
+    assert rank_correlation(np.array([1.0, 2.0, 5.0])) == 1
+    assert rank_correlation(np.array([5.0, 2.0, 1.0])) == -1
+    assert rank_correlation(np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
+
+
+def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = ShapesConfig(films=20, actions=("moves", "appears"))
+    films: list[str] = []
+
+    def keep(film: object) -> None:
+        if not films:
+            write_video(data / "videos" / f"{film.video}.mp4", film, 8)  # type: ignore[attr-defined, arg-type]
+            films.append(film.video)  # type: ignore[attr-defined]
+
+    write_shapes(data, config, ("appearance_grid", "regions"), keep)
+    rows = [json.loads(line) for line in (data / "captions.jsonl").read_text().splitlines()]
+    lines = (json.dumps(row | {"category": number % 3}) for number, row in enumerate(rows))
+    (data / "captions.jsonl").write_text("\n".join(lines))
+    run = CliRunner().invoke(app, ["features", "categories", str(data / "captions.jsonl"), "--store", str(data / "store")])
+    assert run.exit_code == 0 and "3 categories" in run.output
+    recipe = Recipe.read({
+        "data": {"captions": data / "captions.jsonl", "store": data / "store", "min_count": 1, "moments": 4,
+                 "streams": ["appearance_grid", "regions", "category"]},
+        "model": SMALL, "phases": [{"epochs": 1, "loss": {"name": "ranked"}, "optimizer": "rmsprop"}],
+    }, "test")  # fmt: skip
+    trained = loop.train(recipe, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])["ranked"] > 0
+    result = evaluate([trained], "test", loop.Search(1), ("BLEU",))
+    (tmp_path / "run" / "predictions-test.json").write_text(result.predictions_json())
+    for words in (
+        ["wording", tmp_path / "run", "--figure", tmp_path / "words.png"],
+        ["order", tmp_path / "run"],
+        ["heatmap", tmp_path / "run", films[0], "--output", tmp_path / "heat.png", "--beam", "1"],
+    ):
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "words.png").stat().st_size > 1000
+    assert (tmp_path / "heat.png").stat().st_size > 1000
