@@ -19,6 +19,9 @@ SENTENCES = torch.tensor([
     [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
 ])  # fmt: skip
 
+G2L: dict[str, object] = {
+    "feature_size": 16, "aligned_size": 8, "attention_size": 12, "region_stream": "appearance",
+}  # fmt: skip
 STATS: dict[str, object] = {"feature_size": 16, "attention_size": 16}
 # "model variant" -> what it must be told about the streams of these tests; a model without variants stands by itself
 VARIANTS: dict[str, dict[str, object]] = {
@@ -30,6 +33,10 @@ VARIANTS: dict[str, dict[str, object]] = {
     "refocus kbigru": {"variant": "kbigru", "spatial": "appearance", "audio": "motion"},
     "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
     "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},
+    "global2local global": {**G2L, "variant": "global"},
+    "global2local aligned": {**G2L, "variant": "aligned"},
+    **{f"global2local local {frames}": {**G2L, "frames": frames} for frames in (1, 2, 3)},
+    "global2local argmax": {**G2L, "sampler": "argmax"},
     "stats stats": STATS,
     "stats st": {"variant": "st", **STATS},
     "stats ts": {"variant": "ts", **STATS},

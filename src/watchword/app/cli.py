@@ -13,6 +13,7 @@ from watchword.app.diction import diction
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.heatmap import heatmap
+from watchword.app.masking import masking
 from watchword.app.models import models
 from watchword.app.refocus import refocus
 from watchword.app.pointing import pointing
@@ -55,6 +56,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(masking)
 app.command()(models)
 app.command()(shapes)
 app.command()(bias)

@@ -1,5 +1,9 @@
 """Attention over the moments and places of a video, for all its sentences at once."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +17,23 @@ def flat_places(stream: Stream) -> tuple[Tensor, Tensor]:
 
 def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
     """A distribution over the real places: energies (B, S, L), mask (B, L)."""
-    return energies.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
+    weights = energies.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
+    sieve = _sieve.get()
+    return weights if sieve is None else sieve(weights, mask)
+
+
+Sieve = Callable[[Tensor, Tensor], Tensor]  # weights (B, S, L), mask (B, L) -> weights
+_sieve: ContextVar[Sieve | None] = ContextVar("sieve", default=None)
+
+
+@contextmanager
+def weights_through(sieve: Sieve) -> Iterator[None]:
+    """Within it every attention hands its weights to the sieve before they are used (`layers/masking.py`)."""
+    token = _sieve.set(sieve)
+    try:
+        yield
+    finally:
+        _sieve.reset(token)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.models.hierarchical import Hierarchical
+from watchword.models.global2local import Global2Local
 from watchword.models.mean_pool import MeanPool
 from watchword.models.refocus import Refocus
 from watchword.models.s2vt import S2VT
@@ -19,6 +20,7 @@ MODELS: dict[str, type[Captioner]] = {
     "hierarchical": Hierarchical,
     "refocus": Refocus,
     "stats": Stats,
+    "global2local": Global2Local,
 }
 
 __all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_config"]

@@ -63,7 +63,8 @@ ADJECTIVES = frozenset(
 NOUNS_TOO = frozenset(  # adjectives that are the noun itself where no noun follows: a blonde, the middle
     """adult african american asian back blonde bottom british brunette chinese classic comic dark english female
     french front german giant half human indian italian japanese korean left light liquid live male middle
-    military old orange own plastic public right round russian silver spanish special square top veteran young""".split()
+    military old orange own plastic public right round russian silver spanish special square top
+    veteran young""".split()
 )
 NOT_ADJECTIVES = frozenset(  # though they end like one
     """animal bible cable cheese chinese commercial editorial handful individual japanese like manual material

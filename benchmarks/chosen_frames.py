@@ -1,0 +1,68 @@
+"""Does G2L look at the frames, and in them at the regions, that show what it speaks of? On drawn films we know.
+
+    python benchmarks/chosen_frames.py data/search RUN...
+
+Test films, captions as people said them. At every word that names the subject or its looks (object, colour, texture,
+size): is the subject in sight in the frames that were chosen, and how much of the attention within such a frame lies on
+its box? Chance is a frame, and a box of such a frame, drawn at random from those that are there.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from watchword.data.dataset import encode_captions, pad_sentences
+from watchword.data.shapes import Truth, kind_of, meaning, read_truth
+from watchword.data.annotations import read_annotations
+from watchword.decoding import follow
+from watchword.training.captioner import LoadedCaptioner
+
+LOOKS = ("object", "colour", "texture", "size")
+
+
+def names_subject(word: str, truth: Truth) -> bool:
+    subject = truth.facts.subject
+    looks = {"object": subject.object, "colour": subject.colour, "texture": subject.texture, "size": subject.size}
+    kind = kind_of(word)
+    return kind in LOOKS and meaning(word)[kind] == looks[kind]
+
+
+@torch.no_grad()
+def measure(run: Path, folder: Path) -> dict[str, float]:
+    captioner = LoadedCaptioner.load(run)
+    truths = read_truth(folder / "truth.jsonl")
+    clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
+    found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": []}
+    for clip in clips:
+        truth = truths[clip.video]
+        sentences = pad_sentences([encode_captions(clip.captions, captioner.vocabulary, 20)])
+        streams = captioner.features.read([clip.video])
+        followed = follow(captioner.model, streams, sentences[:, :, 1:], keep_attention=True)
+        attention = followed.attention["local:regions"][0].numpy()  # (S, T, F, N)
+        in_sight, there = truth.visible[:, truth.subject], truth.visible.any(1)
+        for sentence, looked in zip(sentences[0, :, 1:].tolist(), attention, strict=True):
+            for word, weights in zip(captioner.vocabulary.decode(sentence), looked, strict=False):
+                if not names_subject(word, truth):
+                    continue
+                chosen = np.flatnonzero(weights.sum(1) > 1e-6)
+                found["frame"].append(float(in_sight[chosen].mean()))
+                found["frame chance"].append(float(in_sight[there].mean()))
+                for frame in chosen[in_sight[chosen]]:
+                    inside = weights[frame] / weights[frame].sum()
+                    found["box"].append(float(inside[truth.subject]))
+                    found["box first"].append(float(inside.argmax() == truth.subject))
+                    found["box chance"].append(1 / float(truth.visible[frame].sum()))
+    return {name: float(np.mean(values)) for name, values in found.items()} | {"words": len(found["frame"])}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for each in arguments.runs:
+        print(each.name, json.dumps({name: round(value, 3) for name, value in measure(each, arguments.data).items()}))

@@ -1,0 +1,27 @@
+"""Bilinear attention."""
+
+import torch
+from torch import Tensor, nn
+
+from watchword.layers.attention import masked_softmax
+
+
+class BilinearAttention(nn.Module):
+    """e = w' tanh((W q) * (U v) + b): where additive attention adds query and value, this multiplies them feature by
+    feature. U v is projected once per video (`keys`), W q once per sentence and word.
+    """
+
+    def __init__(self, query_size: int, value_size: int, attention_size: int) -> None:
+        super().__init__()
+        self.from_value = nn.Linear(value_size, attention_size, bias=False)
+        self.from_query = nn.Linear(query_size, attention_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(attention_size))
+        self.energy = nn.Linear(attention_size, 1, bias=False)
+
+    def keys(self, values: Tensor) -> Tensor:
+        return self.from_value(values)  # (..., A)
+
+    def forward(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        """query (B, S, Q), keys (B, L, A), mask (B, L) -> weights (B, S, L)."""
+        mixed = torch.addcmul(self.bias, self.from_query(query).unsqueeze(2), keys.unsqueeze(1))  # (B, S, L, A)
+        return masked_softmax(self.energy(mixed.tanh_()).squeeze(-1), mask)

@@ -1,0 +1,185 @@
+"""Global2Local (G2L): key frames first, key regions within them second.
+
+Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
+
+| equation | line |
+|---|---|
+| Eq. 1, 7, f' = sigma(W f + b), also of clips and regions | `encode`, `self.project` |
+| Eq. 2, 3, bilinear attention | `layers/bilinear.py` |
+| Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally` |
+| Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
+| Eq. 8, weights folded to the frames that have regions | `layers/moments.py: folding`, `_choose` |
+| Eq. 9, x_L: regions of the chosen frames, one attention for all | `_look_locally` |
+| Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
+| Eq. 12, 13, words and cross entropy | `Captioner.logits`, `losses/cross_entropy.py` |
+
+How we read it, and where we differ (docs/papers/global2local.md has the reasons): the instants are those of the frames,
+every one with the clip nearest in time; folding follows the times of the streams instead of counting to three; phi is
+taken of each instant, once a video, and then weighed (for a rectifier phi(a x) = a phi(x), the bias apart); folded
+weights are made to sum to 1 again; dropout and the first state, a learned map of the mean features, are ours.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from watchword.errors import WatchwordError
+from watchword.layers.attention import masked_mean
+from watchword.layers.bilinear import BilinearAttention
+from watchword.layers.gumbel import gumbel_top_k
+from watchword.layers.moments import folding, moment_means, nearest
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import Memory, State, Step, Streams
+
+LEAST_WEIGHT = 1e-8  # of a frame that has regions: every one can be chosen, however sure the attention is of another
+
+
+class Global2LocalConfig(CaptionerConfig):
+    variant: Literal["global", "aligned", "local"] = "local"  # rows 1, 2, 3 to 6 of Table 1
+    frames: int = Field(2, ge=1)                # k key frames; 2 is the paper's best
+    sampler: Literal["gumbel", "argmax"] = "gumbel"
+    scale: float = Field(10.0, gt=0)            # lambda
+    temperature: float = Field(1e-4, gt=0)      # tau
+    embedding_size: int = Field(300, ge=1)
+    hidden_size: int = Field(768, ge=1)         # of both layers
+    feature_size: int = Field(1024, ge=1)       # d' of frames, clips and regions
+    aligned_size: int = Field(512, ge=1)        # d_al
+    attention_size: int = Field(384, ge=1)      # d_a
+    dropout: float = Field(0.5, ge=0, lt=1)     # ours: not stated
+    frame_stream: str = "appearance"            # 2D
+    clip_stream: str = "motion"                 # 3D
+    region_stream: str = "regions"
+
+
+class Global2Local(Captioner):
+    """Attention of a step: the frame and clip streams by their names, `aligned:` the frame stream for the aligned
+    attention, `local:` the region stream for the regions of the chosen frames, each frame with the same share."""
+
+    Config = Global2LocalConfig
+    config: Global2LocalConfig
+
+    def __init__(self, config: Global2LocalConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        self.aligned, self.local = config.variant != "global", config.variant == "local"
+        roles = {"frames": config.frame_stream, "clips": config.clip_stream}
+        if self.local:
+            roles["regions"] = config.region_stream
+        missing = [stream for stream in roles.values() if stream not in widths]
+        if missing:
+            raise WatchwordError(
+                f"global2local ({config.variant}) reads {', '.join(roles.values())}; the recipe's data.streams lack "
+                f"{missing[0]}: add it, or name another with model.frame_stream, clip_stream or region_stream"
+            )
+        size, hidden, attention = config.feature_size, config.hidden_size, config.attention_size
+        self.roles = roles
+        self.project = nn.ModuleDict({role: nn.Linear(widths[stream], size) for role, stream in roles.items()})
+        self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in roles})
+        context_size = len(roles) * size
+        if self.aligned:
+            self.attend["aligned"] = BilinearAttention(hidden, 2 * size, attention)
+            self.embed_aligned = nn.Linear(2 * size, config.aligned_size)
+            context_size += config.aligned_size
+        self.first_state = nn.Linear(2 * size, 2 * hidden)
+        self.first_layer = nn.GRUCell(context_size + config.embedding_size, hidden)
+        self.second_layer = nn.GRUCell(hidden, hidden)
+        self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
+
+    # --- once a video ----------------------------------------------------------------------------------------------
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        frames, clips = streams[self.roles["frames"]], streams[self.roles["clips"]]
+        memory: Memory = {}
+        for role, stream in (("frames", frames), ("clips", clips)):
+            values, mask = moment_means(stream)
+            memory[role] = self._project(role, values)  # Eq. 1: (B, F, D)
+            memory[f"{role}.keys"] = self.attend[role].keys(memory[role])
+            memory[f"{role}.mask"] = mask
+            # where the weight of a moment sits in the picture: evenly on its real places
+            memory[f"{role}.places"] = stream.mask / stream.mask.sum(-1, keepdim=True).clamp(min=1)  # (B, F, N)
+        if self.aligned:
+            clip = nearest(frames.times, clips.times, memory["clips.mask"])  # (B, F)
+            same_instant = memory["clips"].gather(1, clip.unsqueeze(2).expand(-1, -1, memory["clips"].shape[2]))
+            both = torch.cat([memory["frames"], same_instant], -1)  # [f', v']: (B, F, 2 D)
+            memory["aligned"] = self.embed_aligned(both).relu()  # phi of Eq. 4: (B, F, d_al)
+            memory["aligned.keys"] = self.attend["aligned"].keys(both)
+        if self.local:
+            regions = streams[self.roles["regions"]]
+            memory["regions"] = self._project("regions", regions.values)  # Eq. 7: (B, G, N, D)
+            memory["regions.keys"] = self.attend["regions"].keys(memory["regions"])
+            memory["regions.mask"] = regions.mask
+            memory["folding"] = folding(frames.times, memory["frames.mask"], regions.times, regions.mask.any(-1))
+        means = [masked_mean(memory[role], memory[f"{role}.mask"]) for role in ("frames", "clips")]
+        hidden1, hidden2 = self.first_state(torch.cat(means, -1)).tanh().unsqueeze(1).chunk(2, -1)
+        return memory, {"hidden1": hidden1, "hidden2": hidden2}
+
+    def _project(self, role: str, values: Tensor) -> Tensor:
+        return self.dropout(self.project[role](self.feature_dropout(values))).relu()
+
+    # --- once a word -----------------------------------------------------------------------------------------------
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        query = state["hidden2"]  # h_t-1, the decoder's output
+        contexts, attention = self._look_globally(query, memory)
+        if self.local:
+            aligned = attention[f"aligned:{self.roles['frames']}"].sum(-1)  # (B, S, F)
+            local, looked = self._look_locally(query, self._choose(aligned, memory), memory)
+            contexts.append(local)
+            attention[f"local:{self.roles['regions']}"] = looked
+        seen = torch.cat([*contexts, self.dropout(self.embedding(words))], -1)  # Eq. 11: (B, S, X + E)
+        hidden1 = _one_step(self.first_layer, seen, state["hidden1"])  # Eq. 10
+        hidden2 = _one_step(self.second_layer, self.dropout(hidden1), query)
+        return Step(self.dropout(hidden2), {"hidden1": hidden1, "hidden2": hidden2}, attention)
+
+    def _look_globally(self, query: Tensor, memory: Memory) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Eq. 4: the parts of x_G, and the weights that made them."""
+        contexts, attention = [], {}
+        for role in ("frames", "clips", "aligned") if self.aligned else ("frames", "clips"):
+            where = "clips" if role == "clips" else "frames"
+            weights = self.attend[role](query, memory[f"{role}.keys"], memory[f"{where}.mask"])  # Eq. 2: (B, S, F)
+            contexts.append(torch.bmm(weights, memory[role]))
+            name = f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]
+            attention[name] = weights.unsqueeze(-1) * memory[f"{where}.places"].unsqueeze(1)
+        return contexts, attention
+
+    def _choose(self, aligned: Tensor, memory: Memory) -> Tensor:
+        """Which frames are key frames: aligned weights (B, S, F) -> rows (B, S, k, G), one-hot or, learning, nearly."""
+        real = memory["regions.mask"].any(-1).unsqueeze(1)  # (B, 1, G)
+        weights = (torch.bmm(aligned, memory["folding"]) + LEAST_WEIGHT) * real  # Eq. 8
+        weights = weights / weights.sum(-1, keepdim=True)
+        draws = self.training and self.config.sampler == "gumbel"
+        if draws:
+            return gumbel_top_k(weights, self.config.frames, scale=self.config.scale,
+                                temperature=self.config.temperature)  # fmt: skip
+        largest, chosen = weights.topk(min(self.config.frames, weights.shape[-1]), -1)
+        return nn.functional.one_hot(chosen, weights.shape[-1]) * (largest > 0).unsqueeze(-1).to(weights.dtype)
+
+    def _look_locally(self, query: Tensor, rows: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Eq. 9: x_L (B, S, D) and where it looked (B, S, G, N), a distribution."""
+        values, keys, mask = memory["regions"], memory["regions.keys"], memory["regions.mask"]
+        sentences, num_chosen = rows.shape[1:3]
+        chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)
+        # keys of the chosen frames, (B, S, k, N, A): multiplied only where the choice itself can learn
+        multiplied = rows.requires_grad
+        chosen_keys = torch.bmm(rows.flatten(1, 2), keys.flatten(2)) if multiplied else keys[video, chosen]
+        looks = query.unsqueeze(2).expand(-1, -1, num_chosen, -1).reshape(-1, 1, query.shape[-1])  # (B S k, 1, H)
+        there = mask[video, chosen].flatten(0, 2)  # (B S k, N)
+        there = there | ~there.any(-1, keepdim=True)  # an empty row of `rows` stands for no frame: its sum is 0 anyway
+        weights = self.attend["regions"](looks, chosen_keys.reshape(len(looks), *keys.shape[2:]), there)
+        weights = weights.view(*rows.shape[:3], -1)  # (B, S, k, N)
+        looked = torch.einsum("bskg,bskn->bsgn", rows, weights)
+        if self.training:  # the sum over j and i of Eq. 9 as one product: nothing of a feature's width a frame is kept
+            context = torch.bmm(looked.flatten(2), values.flatten(1, 2))
+        else:  # only the chosen frames are touched
+            weights = weights * rows.amax(-1, keepdim=True)
+            flat = values[video, chosen].flatten(0, 1).flatten(1, 2)  # (B S, k N, D)
+            context = torch.bmm(weights.flatten(0, 1).flatten(1).unsqueeze(1), flat).view(len(rows), sentences, -1)
+        return context, looked / rows.sum((-2, -1)).clamp(min=LEAST_WEIGHT)[..., None, None]
+
+
+def _one_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
+    """A step of a GRU for (B, S) rows."""
+    return cell(inputs.flatten(0, 1), hidden.flatten(0, 1)).unflatten(0, inputs.shape[:2])
