@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from watchword.data.annotations import read_annotations
 from watchword.data.dataset import encode_captions, pad_sentences
 from watchword.data.shapes import Truth, kind_of, meaning, read_truth
-from watchword.data.annotations import read_annotations
 from watchword.decoding import follow
 from watchword.training.captioner import LoadedCaptioner
 

@@ -13,6 +13,7 @@ from watchword.app.diction import diction
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.heatmap import heatmap
+from watchword.app.kinds import kinds
 from watchword.app.masking import masking
 from watchword.app.models import models
 from watchword.app.refocus import refocus
@@ -71,6 +72,7 @@ app.add_typer(features, name="features")
 app.add_typer(weights, name="weights")
 app.command("score")(score)
 app.command()(refocus)
+app.command()(kinds)
 
 
 def main() -> None:

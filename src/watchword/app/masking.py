@@ -22,7 +22,7 @@ def masking(
     metric: Annotated[str, typer.Option(help="The metric that is drawn; the file holds all.")] = "CIDEr",
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
     length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
-    picture: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG (needs watchword[figures]).")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG: watchword\\[figures].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the curves for a program.")] = False,
 ) -> None:
     """Set the smaller weights of each attention to 0, more and more of them, and score what is said then.
@@ -55,8 +55,8 @@ def masking(
     if as_json:
         print(json.dumps(asdict(curves)))
         return
-    table = Table("attention", *(f"{share:g}" for share in wanted), title=f"{metric}, {split}: kept of {loaded.name}'s "
-                  f"{100 * curves.whole[metric]:.1f} when a share of the weights is 0", title_justify="left")  # fmt: skip
+    title = f"{metric} of {split}, over the {100 * curves.whole[metric]:.1f} of all weights, when this share is 0"
+    table = Table("attention", *(f"{share:g}" for share in wanted), title=title, title_justify="left")
     for name, ratios in curves.ratios(metric).items():
         table.add_row(name, *(f"{ratio:.2f}" for ratio in ratios))
     console.print(table)
@@ -79,10 +79,8 @@ def draw(curves: "MaskingCurves", metric: str, path: Path) -> None:
     except ImportError as error:
         raise WatchwordError("pictures of curves need matplotlib: pip install 'watchword[figures]'") from error
     figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="share of the attention weights set to 0, the smallest first", ylabel=f"{metric} / {metric} of all weights",
-        title=f"{curves.run}, {curves.split}",
-    )  # fmt: skip
+    axes = figure.add_subplot(title=f"{curves.run}, {curves.split}", ylabel=f"{metric} / {metric} of all weights")
+    axes.set_xlabel("share of the attention weights set to 0, the smallest first")
     for (name, ratios), marker in zip(curves.ratios(metric).items(), "osD^v<>pPX*hH8d|_+x1234" * 4, strict=False):
         axes.plot([0.0, *curves.shares], [1.0, *ratios], marker=marker, label=name or "attention")
     axes.set_ylim(bottom=0)

@@ -17,7 +17,7 @@ def keep_largest(weights: Tensor, mask: Tensor, share: float) -> Tensor:
     """
     dropped = (share * mask.sum(-1)).round().long()  # (B,)
     order = weights.masked_fill(~mask.unsqueeze(1), float("inf")).argsort(dim=-1, stable=True)
-    rank = torch.empty_like(order).scatter_(-1, order, torch.arange(order.shape[-1], device=order.device).expand_as(order))
+    rank = order.argsort(dim=-1)
     kept = weights.masked_fill(rank < dropped.view(-1, 1, 1), 0)
     return kept / kept.sum(-1, keepdim=True).clamp(min=torch.finfo(kept.dtype).tiny)
 

@@ -1,0 +1,118 @@
+"""What Global2Local adds to the contract of a model."""
+
+import pytest
+import torch
+
+from conftest import noise_stream
+from watchword.decoding import follow
+from watchword.errors import WatchwordError
+from watchword.models import build_model
+from watchword.models.global2local import Global2Local
+from watchword.tensors import Stream
+
+WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
+WORDS = torch.tensor([[[4, 5, 6], [7, 8, 4]]] * 2)
+
+
+def small(**settings: object) -> Global2Local:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "embedding_size": 6, "feature_size": 10, "aligned_size": 7, "attention_size": 9}
+    model = build_model({"name": "global2local", **sizes, "dropout": 0.0, **settings}, WIDTHS, 10)
+    assert isinstance(model, Global2Local)
+    return model
+
+
+def streams(frames: int = 9, clips: int = 9, with_regions: int = 3) -> dict[str, Stream]:
+    made = {"appearance": noise_stream([frames] * 2, 1, 6, seed=1), "motion": noise_stream([clips] * 2, 1, 4, seed=2),
+            "regions": noise_stream([with_regions] * 2, 4, 5, seed=3)}  # fmt: skip
+    every = {"appearance": frames, "motion": clips, "regions": with_regions}
+    times = {name: (torch.arange(count) + 0.5) * 9 / count for name, count in every.items()}
+    return {name: Stream(one.values, one.mask, times[name].expand(2, -1), one.boxes) for name, one in made.items()}
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3])
+def test_regions_are_looked_at_in_as_many_frames_as_asked_those_with_the_largest_folded_weights(frames: int) -> None:
+    attention = follow(small(frames=frames).eval(), streams(), WORDS, keep_attention=True).attention
+    local, aligned = attention["local:regions"].sum(-1), attention["aligned:appearance"].sum(-1)
+    folded = aligned.unflatten(-1, (3, 3)).mean(-1)  # Eq. 8
+    assert ((local > 0).sum(-1) == frames).all()
+    torch.testing.assert_close(local[local > 0], torch.full_like(local[local > 0], 1 / frames))
+    chosen = torch.zeros_like(folded).scatter(-1, folded.topk(frames, -1).indices, 1.0)
+    assert torch.equal(chosen > 0, local > 0)
+
+
+def test_training_without_noise_says_what_testing_says() -> None:
+    """Products with one-hot rows and gathered features are one thing, computed twice."""
+    model = small()
+    memory, _ = model.eval().encode(streams())
+    query = torch.randn(2, 1, 8)
+    rows = torch.eye(3)[torch.tensor([[[2, 0]], [[1, 2]]])]  # (B, S, k, G)
+    gathered, looked = model._look_locally(query, rows, memory)
+    multiplied, looked_too = model.train()._look_locally(query, rows.requires_grad_(), memory)
+    torch.testing.assert_close(gathered, multiplied)
+    torch.testing.assert_close(looked, looked_too)
+
+
+def test_eq_9_by_hand() -> None:
+    model = small().eval()
+    memory, _ = model.encode(streams())
+    query = torch.randn(2, 1, 8)
+    rows = torch.eye(3)[torch.tensor([[[2, 0]], [[1, 2]]])]
+    context, _ = model._look_locally(query, rows, memory)
+    attend, regions = model.attend["regions"], memory["regions"][0]  # (G, N, D)
+    expected = torch.zeros(10)
+    for frame in (2, 0):
+        keys = attend.from_value(regions[frame])
+        energy = attend.energy(torch.tanh(attend.from_query(query[0, 0]) * keys + attend.bias)).squeeze(-1)  # Eq. 3
+        expected = expected + energy.softmax(-1) @ regions[frame]
+    torch.testing.assert_close(context[0, 0], expected)
+
+
+def test_training_draws_frames_and_testing_does_not() -> None:
+    def twice(model: Global2Local) -> bool:
+        first, second = (follow(model, streams(), WORDS).outputs for _ in range(2))
+        return torch.equal(first, second)
+
+    assert not twice(small().train())
+    assert twice(small().eval())
+    assert twice(small(sampler="argmax").train())
+
+
+def test_the_choice_learns_through_the_sampler_and_not_through_argmax() -> None:
+    """With the embedding of the aligned attention cut off, only the choice of frames can teach it."""
+    gradients = {}
+    for sampler in ("gumbel", "argmax"):
+        model = small(sampler=sampler, temperature=0.5)
+        torch.nn.init.zeros_(model.embed_aligned.weight)
+        torch.nn.init.constant_(model.embed_aligned.bias, -1.0)
+        follow(model, streams(), WORDS).outputs.sum().backward()
+        gradients[sampler] = sum(float(one.grad.abs().sum()) for one in model.attend["aligned"].parameters()
+                                 if one.grad is not None)  # fmt: skip
+    assert gradients["gumbel"] > 0
+    assert gradients["argmax"] == 0
+
+
+def test_a_frame_stands_beside_the_clip_nearest_in_time() -> None:
+    """Five clips for nine frames: changing the last clip changes the aligned embedding of the last frames only."""
+    model = small(variant="aligned").eval()
+    seen, changed = streams(clips=3), streams(clips=3)
+    changed["motion"].values[:, 2] += 1
+    before, after = (model.encode(one)[0]["aligned"] for one in (seen, changed))
+    moved = (before - after).abs().amax(-1) > 1e-6
+    assert moved[0].tolist() == [False] * 6 + [True] * 3
+
+
+def test_fewer_frames_than_asked_for_are_all_looked_at() -> None:
+    seen = streams(with_regions=3)
+    seen["regions"].mask[0, 1:] = False
+    for model in (small(frames=3).eval(), small(frames=3).train()):
+        followed = follow(model, seen, WORDS, keep_attention=True)
+        assert followed.outputs.isfinite().all()
+        local = followed.attention["local:regions"].sum(-1)
+        torch.testing.assert_close(local[0], torch.tensor([1.0, 0, 0]).expand_as(local[0]))
+
+
+def test_a_stream_that_is_missing_is_one_line() -> None:
+    with pytest.raises(WatchwordError, match=r"data\.streams lack regions"):
+        build_model({"name": "global2local"}, {"appearance": 6, "motion": 4}, 10)
+    build_model({"name": "global2local", "variant": "aligned"}, {"appearance": 6, "motion": 4}, 10)
