@@ -12,7 +12,7 @@ from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_f
 from watchword.media.opening import DamagedFilm
 from watchword.media.pictures import CentreCrop, ShortSide, Squash
 from watchword.media.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
-from watchword.media.shots import Shot, histogram_shots, shots_from_cuts
+from watchword.media.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
 from watchword.media.timeline import Timeline, read_timeline
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "DamagedFilm",
     "Ends",
     "FilmInfo",
+    "HistogramCuts",
     "Plan",
     "Rate",
     "ShortSide",

@@ -26,6 +26,65 @@ class Shot:
     end: float
 
 
+class HistogramCuts:
+    """Cuts of a film that comes in chunks of small frames (about 64 x 48, 8 a second or more), once, in order.
+
+    A cut needs a difference (0..1) of at least `threshold` that is `contrast` times the median of its neighbours, and
+    comes `minimum_seconds` or more after the one before.
+    """
+
+    def __init__(self, *, minimum_seconds: float = 0.6, threshold: float = 0.4, contrast: float = 3.0) -> None:
+        self.minimum_seconds, self.threshold, self.contrast = minimum_seconds, threshold, contrast
+        self.start: float | None = None          # of the shot that is going on
+        self.settled = float("-inf")             # up to here nothing more will be found
+        self.before: FloatArray | None = None    # colours of the last frame
+        self.window: deque[tuple[float, float]] = deque()  # (time, difference) of some frames
+        self.centre = 0                          # of the window: the frame to judge next
+
+    def feed(self, frames: Frames) -> list[float]:
+        """The cuts that can be told now: each is the time of a shot's first frame."""
+        found = []
+        for change in self._changes(frames):
+            self.window.append(change)
+            if len(self.window) - self.centre > WINDOW:
+                found += self._judge(self.centre)
+                self.centre += 1
+            if self.centre > WINDOW:
+                self.window.popleft()
+                self.centre -= 1
+        return found
+
+    def finish(self) -> list[float]:
+        """The cuts among the last frames, which have fewer neighbours."""
+        found = [cut for index in range(self.centre, len(self.window)) for cut in self._judge(index)]
+        self.centre = len(self.window)
+        return found
+
+    def _changes(self, frames: Frames) -> Iterator[tuple[float, float]]:
+        """(time, how much of the picture changed its colour since the frame before, 0..1); 0 for the first."""
+        colours = histograms(frames.pictures)  # (F, BLOCKS^2, LEVELS^3)
+        joined = np.concatenate([colours[:1] if self.before is None else self.before, colours])
+        changes = np.abs(np.diff(joined, axis=0)).sum(2).mean(1) / 2  # (F,)
+        self.before = colours[-1:]
+        return zip(frames.times.tolist(), changes.tolist(), strict=True)
+
+    def _judge(self, centre: int) -> list[float]:
+        """Whether a frame of the window begins a shot, from the median difference of the frames around it."""
+        changes = list(self.window)
+        time, difference = changes[centre]
+        around = changes[max(0, centre - WINDOW) : centre] + changes[centre + 1 : centre + 1 + WINDOW]
+        usual = float(np.median([other for _, other in around])) if around else 0.0
+        self.settled = time
+        if self.start is None:
+            self.start = time
+            return []
+        is_cut = difference >= self.threshold and difference >= self.contrast * usual
+        if not is_cut or time - self.start < self.minimum_seconds:
+            return []
+        self.start = time
+        return [time]
+
+
 def histogram_shots(
     frames: Iterable[Frames],
     *,
@@ -34,18 +93,18 @@ def histogram_shots(
     threshold: float = 0.4,
     contrast: float = 3.0,
 ) -> list[Shot]:
-    """Shots of a film given as chunks of small frames (about 64 x 48, 8 a second or more), read once, in order.
+    """The shots of a film, read once.
 
     `end` is the film's end where it is known; otherwise the last frame counts as long as the one before.
-    A cut needs a difference (0..1) of at least `threshold` that is `contrast` times the median of its neighbours.
     """
+    cuts = HistogramCuts(minimum_seconds=minimum_seconds, threshold=threshold, contrast=contrast)
     starts: list[float] = []
     times: deque[float] = deque(maxlen=2)
-    for time, difference, usual in _with_neighbours(_differences(frames)):
-        is_cut = difference >= threshold and difference >= contrast * usual
-        if not starts or (is_cut and time - starts[-1] >= minimum_seconds):
-            starts.append(time)
-        times.append(time)
+    for chunk in frames:
+        starts += [] if times else chunk.times[:1].tolist()
+        starts += cuts.feed(chunk)
+        times.extend(chunk.times[-2:].tolist())
+    starts += cuts.finish()
     if not starts:
         return []
     finish = end if end is not None else times[-1] + (times[-1] - times[0])
@@ -65,17 +124,6 @@ def shots_from_cuts(cuts: FloatArray, times: FloatArray, *, end: float, threshol
     return [Shot(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=False)]
 
 
-def _differences(chunks: Iterable[Frames]) -> Iterator[tuple[float, float]]:
-    """(time, how much of the picture changed its colour since the frame before, 0..1); 0 for the first."""
-    before: FloatArray | None = None
-    for chunk in chunks:
-        colours = histograms(chunk.pictures)  # (F, BLOCKS^2, LEVELS^3)
-        joined = np.concatenate([colours[:1] if before is None else before, colours])
-        changes = np.abs(np.diff(joined, axis=0)).sum(2).mean(1) / 2  # (F,)
-        yield from zip(chunk.times.tolist(), changes.tolist(), strict=True)
-        before = colours[-1:]
-
-
 def histograms(pictures: NDArray[np.uint8]) -> FloatArray:
     """(F, H, W, 3) -> (F, BLOCKS^2, LEVELS^3): the share of each colour in each part of each picture."""
     num_frames, height, width, _ = pictures.shape
@@ -89,26 +137,3 @@ def histograms(pictures: NDArray[np.uint8]) -> FloatArray:
     shares = counts.reshape(num_frames, BLOCKS**2, LEVELS**3).astype(np.float32)
     shares /= np.maximum(shares.sum(2, keepdims=True), 1)  # a picture of one row has empty parts
     return shares
-
-
-def _with_neighbours(changes: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float, float]]:
-    """(time, difference, median difference of the frames around it), the frame itself left out."""
-    window: deque[tuple[float, float]] = deque()
-    centre = 0  # of the window: the frame to give next
-    for change in changes:
-        window.append(change)
-        if len(window) - centre > WINDOW:
-            yield _beside(window, centre)
-            centre += 1
-        if centre > WINDOW:
-            window.popleft()
-            centre -= 1
-    for index in range(centre, len(window)):
-        yield _beside(window, index)
-
-
-def _beside(window: Iterable[tuple[float, float]], centre: int) -> tuple[float, float, float]:
-    changes = list(window)
-    around = changes[max(0, centre - WINDOW) : centre] + changes[centre + 1 : centre + 1 + WINDOW]
-    usual = float(np.median([difference for _, difference in around])) if around else 0.0
-    return (*changes[centre], usual)
