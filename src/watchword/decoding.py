@@ -300,3 +300,41 @@ class Ensemble:
 def _own(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:
     prefix = f"{number}:"
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+class Tidy:
+    """A speaker that does not babble: for any search, by what it makes impossible.
+
+    No word twice in a row, no `ngram` words in a row that were said before, no end after a word of `never_last` (a
+    sentence does not end in "a" or "and"). What stays possible keeps its probability: a found sentence has the score
+    that the speaker itself gives it.
+    """
+
+    def __init__(self, speaker: Speaker, never_last: Sequence[int] = (), ngram: int = 2) -> None:
+        if ngram < 2:
+            raise ValueError(f"repeats are forbidden of two words or more in a row, not {ngram}")
+        self.speaker, self.ngram = speaker, ngram
+        self.never_last = torch.tensor(sorted(never_last), dtype=torch.long)
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        memory, state = self.speaker.encode(streams)
+        mask = next(iter(streams.values())).mask
+        return memory, state | {"tidy.said": torch.empty(mask.shape[0], 1, 0, dtype=torch.long, device=mask.device)}
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        said = torch.cat([state["tidy.said"], words.unsqueeze(-1)], -1)  # (B, S, T) from BOS to the word just said
+        own = {name: tensor for name, tensor in state.items() if name != "tidy.said"}
+        step = self.speaker.step(words, memory, own)
+        log_probs = self.speaker.log_probabilities(step.outputs)  # (B, S, V)
+        impossible = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(-1, words.unsqueeze(-1), True)
+        if said.shape[-1] >= self.ngram:
+            grams = said.unfold(-1, self.ngram, 1)  # (B, S, T - n + 1, n)
+            again = (grams[..., :-1] == said[..., None, 1 - self.ngram :]).all(-1)  # it began as what comes now
+            count = torch.zeros_like(log_probs).scatter_add_(-1, grams[..., -1], again.to(log_probs.dtype))
+            impossible |= count > 0
+        impossible[..., EOS] = torch.isin(words, self.never_last.to(words.device))
+        outputs = log_probs.masked_fill(impossible, float("-inf"))
+        return Step(outputs, step.state | {"tidy.said": said}, step.attention)
+
+    def log_probabilities(self, outputs: Tensor) -> Tensor:
+        return outputs
