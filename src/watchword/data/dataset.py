@@ -138,7 +138,7 @@ class Features:
 
     def read(self, videos: Sequence[str]) -> dict[str, Stream]:
         return {
-            stream: pad_streams([self._chosen(self.store.read(video, stream)) for video in videos])
+            stream: pad_streams([evenly_chosen(self.store.read(video, stream), self.moments) for video in videos])
             for stream in self.streams
         }
 
@@ -148,14 +148,15 @@ class Features:
             names = tuple(videos[start : start + size])
             yield Batch(names, self.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
 
-    def _chosen(self, arrays: StreamArrays) -> StreamArrays:
-        """Evenly chosen moments of a stream that has more than were asked for."""
-        if self.moments is None or len(arrays.times) <= self.moments:
-            return arrays
-        rows = np.linspace(0, len(arrays.times) - 1, self.moments).round().astype(int)
-        boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
-        mask = None if arrays.mask is None else arrays.mask[rows]
-        return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask, arrays.provenance)
+
+def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
+    """Evenly chosen moments of a stream that has more than were asked for."""
+    if moments is None or len(arrays.times) <= moments:
+        return arrays
+    rows = np.linspace(0, len(arrays.times) - 1, moments).round().astype(int)
+    boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
+    mask = None if arrays.mask is None else arrays.mask[rows]
+    return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask, arrays.provenance)
 
 
 def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:

@@ -183,11 +183,14 @@ class Extraction:
                     yield visible[name], moments
         for sound in looks:
             if isinstance(sound, SoundLook):
-                for moments in self._heard(path, sound, warnings):
+                for moments in self.heard(path, sound, warnings):
                     yield sound, moments
 
-    def _heard(self, path: Path, look: SoundLook, warnings: list[str]) -> Iterator[Moments]:
-        """Sound in blocks of windows, so that a long film fits; a silent film gives moments too: none, of the width."""
+    def heard(self, path: Path, look: SoundLook, warnings: list[str], start: float = 0.0) -> Iterator[Moments]:
+        """Sound in blocks of windows, so that a long film fits; a silent film gives moments too: none, of the width.
+
+        Blocks that end before `start` are passed over.
+        """
         network: Any = self.networks.get(EARS, look.backbone, look.weights)
         step = WINDOWS_AT_ONCE * MEL.step_samples
         block = step - MEL.step_samples + PATCH_SAMPLES  # samples of WINDOWS_AT_ONCE windows
@@ -195,7 +198,8 @@ class Extraction:
         for samples in ahead(iterate_audio(path, SAMPLE_RATE, report=warnings.append)):
             held = np.concatenate([held, samples])
             while len(held) >= block + MEL.step_samples:
-                yield self._windows(network, held[:block], begin)
+                if begin + block > start * SAMPLE_RATE:
+                    yield self._windows(network, held[:block], begin)
                 held, begin = held[step:], begin + step
         yield self._windows(network, held, begin)
 
