@@ -30,6 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "files", "records", "tensors", "config", "text", "store", "layers",
         "metrics", "decoding", "models", "losses", "data",
     },
+    "describing": {
+        "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "features",
+        "metrics", "decoding", "models", "data", "training",
+    },
     "explain": {"errors", "records", "media"},
 }  # fmt: skip
 WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics"}

@@ -5,15 +5,16 @@ The public door. Importing it is quick: torch is loaded by the functions that ne
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from watchword.describing.describer import Describer
+    from watchword.describing.result import Description
     from watchword.metrics import Scores
     from watchword.training import Run
-    from watchword.training.captioner import LoadedCaptioner
 
 __version__ = "0.1.0"
-__all__ = ["load", "score", "train"]
+__all__ = ["describe", "load", "score", "train"]
 
 
 def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> "Run":
@@ -25,11 +26,26 @@ def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> 
     return train_recipe(read_recipe(path, words), Path(output) if output else Path("runs") / path.stem)
 
 
-def load(run: str | Path, store: str | Path | None = None) -> "LoadedCaptioner":
-    """The best weights of a run, ready to describe videos whose features are in its store, or in another."""
-    from watchword.training.captioner import LoadedCaptioner
+def describe(film: str | Path, captioner: "str | Path | Describer | None" = None, **asked: Any) -> "Description":
+    """What is to be seen in a film: its sentence, confidence, alternatives, shots, and where each word looked.
 
-    return LoadedCaptioner.load(Path(run), Path(store) if store else None)
+    `captioner` is a run, a shipped captioner's name, or what `load` returned; without one, the best that can work here.
+    `top`, `at_least`, `beam`, `timeline`: as in `Describer.describe`.
+    """
+    from watchword.describing.describer import Describer
+
+    describer = captioner if isinstance(captioner, Describer) else Describer.open(captioner)
+    return describer.describe(film, **asked)
+
+
+def load(captioner: str | Path | None = None, store: str | Path | None = None) -> "Describer":
+    """A captioner, ready to describe films: a run, a shipped captioner's name, or the best that can work here.
+
+    Of a run it also describes videos whose features are in the run's store, or in another `store`.
+    """
+    from watchword.describing.describer import Describer
+
+    return Describer.open(captioner, Path(store) if store else None)
 
 
 def score(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str, str]) -> "Scores":

@@ -10,6 +10,10 @@ from watchword.app.bias import bias
 from watchword.app.compare import compare
 from watchword.app.demo import demo
 from watchword.app.diction import diction
+from watchword.app.calibrate import calibrate
+from watchword.app.compare import compare
+from watchword.app.demo import demo
+from watchword.app.describe import describe
 from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.heatmap import heatmap
@@ -20,6 +24,7 @@ from watchword.app.refocus import refocus
 from watchword.app.pointing import pointing
 from watchword.app.regions import regions
 from watchword.app.order import order
+from watchword.app.pack import pack
 from watchword.app.score import score
 from watchword.app.shapes import shapes
 from watchword.app.sweep import sweep
@@ -29,6 +34,8 @@ from watchword.app.wording import wording
 from watchword.errors import WatchwordError
 
 EXAMPLES = """Try it:
+
+[bold]watchword describe clip.mp4[/]   a sentence for a film, a timeline for a long one
 
 [bold]watchword demo[/]   the whole way in a minute, on films drawn for it
 
@@ -53,11 +60,14 @@ def _root() -> None:
     """Keeps every verb a sub-command, however many there are."""
 
 
+app.command()(describe)
 app.command()(demo)
 app.command()(train)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(masking)
+app.command()(calibrate)
+app.command()(pack)
 app.command()(models)
 app.command()(shapes)
 app.command()(bias)

@@ -48,3 +48,37 @@ def training_bar() -> Iterator["Report"]:
                 progress.update(task, description=name, completed=done, total=moment.epochs * moment.batches)
 
         yield report
+
+
+class FilmBar:
+    """How far a film is, and how many films are done; it steps aside for lines on the screen."""
+
+    def __init__(self, num_films: int) -> None:
+        self.num_films = num_films
+        self.progress = Bar(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[place]}"), TextColumn("left"),
+            TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self.films = self.progress.add_task("films", total=num_films, place="", visible=num_films > 1)
+        self.film = self.progress.add_task("waking up", total=None, place="")
+
+    def update(self, name: str, reached: float, seconds: float, films_done: int) -> None:
+        place = f"{films_done} of {self.num_films}"
+        self.progress.update(self.films, completed=films_done, place=place)
+        minutes = " of ".join(f"{round(time) // 60}:{round(time) % 60:02d}" for time in (reached, seconds))
+        if self.progress.tasks[self.film].description != name:
+            self.progress.reset(self.film, description=name, total=seconds or None, completed=int(reached))
+        self.progress.update(self.film, completed=reached, place=minutes)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self.progress.stop()
+        yield
+        self.progress.start()
+
+
+@contextmanager
+def film_bar(num_films: int) -> Iterator[FilmBar]:
+    bar = FilmBar(num_films)
+    with bar.progress:
+        yield bar

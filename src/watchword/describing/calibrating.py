@@ -1,0 +1,133 @@
+"""Fitting a captioner's confidence on videos that it was not trained on, and packing it to be given away."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import save
+
+from watchword.config import write_toml
+from watchword.data.annotations import read_annotations
+from watchword.describing.confidence import Calibration, fit, out_of_fold, rank_correlation
+from watchword.describing.folders import STREAMS_FILE, CaptionerFolder
+from watchword.describing.speaking import Stretch, Thought, Voice
+from watchword.errors import WatchwordError
+from watchword.files import write_whole
+from watchword.metrics import ReferenceIndex, document_frequencies, tokenise
+from watchword.models.checkpoint import read_tensors
+from watchword.records import Clip
+from watchword.store import Store
+
+FEWEST = 20          # videos: with fewer, a calibration is chance
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibration, and how it ranks videos that were left out of fitting it."""
+
+    calibration: Calibration
+    predicted: Sequence[float]    # of each video, out of fold
+    shares: Sequence[float]       # of the people who did no better
+
+
+def calibrate(
+    captioner: CaptionerFolder,
+    captions: Path,
+    store: Path,
+    split: str = "val",
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Calibrated:
+    """Fits a captioner's confidence on a split whose features are in a store."""
+    if split == "test":
+        raise WatchwordError("calibrating on the test split makes its scores worthless; calibrate on 'val'")
+    clips = [clip for clip in read_annotations(captions) if clip.split == split and len(clip.captions) > 1]
+    if len(clips) < FEWEST:
+        raise WatchwordError(
+            f"{captions} has {len(clips)} {split} videos with two captions or more: {FEWEST} are needed to calibrate"
+        )
+    thoughts = think_of(captioner, clips, Store(store), report)
+    shares = people_no_better(clips, [thought.sentence.text for thought in thoughts])
+    found = [thought.signs for thought in thoughts]
+    predicted = out_of_fold(found, shares)
+    half = np.argsort(-predicted)[: len(clips) // 2]
+    about = {
+        "captioner": captioner.name,
+        "split": split,
+        "videos": len(clips),
+        "mean_share": float(np.mean(shares)),
+        "mean_share_of_the_surer_half": float(np.mean(np.array(shares)[half])),
+        "rank_correlation": rank_correlation(predicted.tolist(), shares),
+        "meaning": "the share of people whose own caption agrees with the others' no better, by CIDEr-D; out of fold",
+    }
+    return Calibrated(fit(found, shares, about), predicted.tolist(), shares)
+
+
+def think_of(
+    captioner: CaptionerFolder, clips: Sequence[Clip], store: Store, report: Callable[[int, int], None]
+) -> list[Thought]:
+    """The best sentence for each video, as `describe` finds it."""
+    voice = Voice.load(captioner)
+    thoughts: list[Thought] = []
+    for start in range(0, len(clips), AT_ONCE):
+        stretches = [
+            Stretch(0.0, 0.0, {stream: store.read(clip.video, stream) for stream in voice.streams})
+            for clip in clips[start : start + AT_ONCE]
+        ]
+        thoughts += [found[0] for found in voice.think(stretches)]
+        report(len(thoughts), len(clips))
+    return thoughts
+
+
+def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[float]:
+    """For each video the share of its people whose caption agrees with the others' no better; equals count half."""
+    references = {clip.video: clip.captions for clip in clips}
+    frequencies = document_frequencies(
+        {video: tokenise(list(captions), "line") for video, captions in references.items()}, "all captions"
+    )
+    rest, people, ours = {}, {}, {}
+    for clip, sentence in zip(clips, sentences, strict=True):
+        for number, caption in enumerate(clip.captions):
+            case = f"{clip.video}#{number}"
+            rest[case] = [other for place, other in enumerate(clip.captions) if place != number]
+            people[case], ours[case] = caption, sentence
+    index = ReferenceIndex(rest, frequencies)
+    theirs, own = (index.score(said, ["CIDEr"]) for said in (people, ours))
+    won = {
+        case: float(mine > other) + 0.5 * float(mine == other)
+        for case, mine, other in zip(own.videos, own.per_video["CIDEr"], theirs.per_video["CIDEr"], strict=True)
+    }
+    return [
+        float(np.mean([won[f"{clip.video}#{number}"] for number in range(len(clip.captions))])) for clip in clips
+    ]
+
+
+def pack(runs: Sequence[CaptionerFolder], folder: Path) -> CaptionerFolder:
+    """A run without what only training needs, weights in half precision; several runs become an ensemble."""
+    first = runs[0]
+    for run in runs[1:]:
+        if run.vocabulary.checksum != first.vocabulary.checksum or run.recipe.data.streams != first.recipe.data.streams:
+            raise WatchwordError(f"{run.name} and {first.name} do not share vocabulary and streams: they cannot be one")
+    if (folder / "recipe.toml").exists():
+        raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
+    settings = first.settings()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WatchwordError(f"cannot write into {folder}: {error.strerror}") from error
+    for number, path in enumerate((path for run in runs for path in run.weights), 1):
+        tensors, metadata = read_tensors(path)
+        small = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+        name = "model.safetensors" if number == 1 else f"model.{number}.safetensors"
+        write_whole(folder / name, save(small, metadata))
+    write_whole(folder / "vocabulary.txt", first.vocabulary.text)
+    write_whole(folder / STREAMS_FILE, json.dumps(settings, indent=2) + "\n")
+    calibration = Calibration.load(first.folder) if len(runs) == 1 else None
+    if calibration:
+        calibration.save(folder)
+    values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker
+    values["data"] |= {key: first.recipe.model_dump()["data"][key].name for key in ("captions", "store")}
+    write_whole(folder / "recipe.toml", write_toml(values | {"start": None}))  # last: it is whole now
+    return CaptionerFolder(folder)

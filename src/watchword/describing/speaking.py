@@ -1,0 +1,153 @@
+"""From streams to sentences: tidy beam search, the words' probabilities, how sure each sentence is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, isfinite
+from statistics import fmean
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from watchword.data.dataset import evenly_chosen, pad_streams
+from watchword.decoding import Ensemble, Speaker, Tidy, beam, follow
+from watchword.describing.confidence import Calibration, Signs, confidence, signs
+from watchword.describing.folders import CaptionerFolder
+from watchword.describing.result import Sentence, Word
+from watchword.models.checkpoint import load_model
+from watchword.records import FloatArray, StreamArrays
+from watchword.tensors import EOS, PAD
+from watchword.text.sentences import never_last, without_loose_end
+from watchword.text.vocabulary import Vocabulary
+
+Arrays = Mapping[str, StreamArrays]
+NEVER_ENDED = -10.0  # the log probability of an end that did not come
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some seconds of a film as streams, whose times count from its start."""
+
+    start: float
+    end: float
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class _Draft:
+    place: int                # among the sentences found
+    words: tuple[str, ...]
+    numbers: list[int]        # of the words
+    log_probs: list[float]    # of the words, and of the end
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A sentence before it is said, and the signs of how good it is."""
+
+    sentence: Sentence
+    signs: Signs
+
+
+class Voice:
+    """A captioner that speaks about streams, wherever they come from."""
+
+    def __init__(
+        self, speaker: Speaker, vocabulary: Vocabulary, streams: Sequence[str], moments: int | None, max_words: int,
+        length_power: float = 0.5, calibration: Calibration | None = None,
+    ) -> None:  # fmt: skip
+        self.speaker, self.vocabulary = speaker, vocabulary
+        self.streams, self.moments, self.max_words = tuple(streams), moments, max_words
+        self.length_power, self.calibration = length_power, calibration
+        self.tidy = Tidy(speaker, never_last(vocabulary))
+
+    @classmethod
+    def load(cls, folder: CaptionerFolder) -> "Voice":
+        recipe, vocabulary = folder.recipe, folder.vocabulary
+        models = [load_model(path, vocabulary) for path in folder.weights]
+        speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
+        return cls(
+            speaker, vocabulary, recipe.data.streams, recipe.data.moments, recipe.data.max_words,
+            recipe.selection.length_power, Calibration.load(folder.folder),
+        )  # fmt: skip
+
+    @torch.inference_mode()
+    def think(self, stretches: Sequence[Stretch], width: int = 5, top: int = 1) -> list[list[Thought]]:
+        """For each stretch of film up to `top` different sentences, the best first."""
+        chosen = [
+            {stream: evenly_chosen(stretch.arrays[stream], self.moments) for stream in self.streams}
+            for stretch in stretches
+        ]
+        streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
+        width = max(width, top)
+        # all that are found are kept: what they agree on is a sign
+        found = beam(self.tidy, streams, width, self.max_words + 1, num_best=width, length_power=self.length_power)
+        followed = follow(self.speaker, streams, found.sentences, keep_attention=True)
+        log_probs = self.speaker.log_probabilities(followed.outputs)
+        said = log_probs.gather(-1, found.sentences.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
+        attention = _by_stream(followed.attention)
+        answers = []
+        for row, stretch in enumerate(stretches):
+            drafts = self._drafts(found.sentences[row], found.scores[row], said[row])
+            looks = {name: weights[row] for name, weights in attention.items() if name in self.streams}
+            answers.append(self._thoughts(drafts, looks, chosen[row], stretch.start)[:top])
+        return answers
+
+    def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
+        """Different sentences in the order of the search. One that never ended loses its loose end."""
+        drafts: dict[tuple[str, ...], _Draft] = {}
+        for place, (numbers, score, log_probs) in enumerate(
+            zip(sentences.tolist(), scores.tolist(), said.tolist(), strict=True)
+        ):
+            length = sum(number != PAD for number in numbers)
+            words = without_loose_end(self.vocabulary.decode(numbers))
+            if isfinite(score) and words:
+                ending = [] if EOS in numbers else [NEVER_ENDED]
+                draft = _Draft(place, words, numbers[: len(words)], log_probs[:length] + ending)
+                drafts.setdefault(words, draft)
+        return list(drafts.values())
+
+    def _thoughts(
+        self, drafts: Sequence[_Draft], looks: Mapping[str, Tensor], arrays: Arrays, start: float
+    ) -> list[Thought]:
+        thoughts: list[Thought] = []
+        for draft in drafts:
+            others = [set(other.words) for other in drafts if other is not draft]
+            agreement = fmean(word in other for other in others for word in draft.words) if others else 1.0
+            found = signs(draft.log_probs, agreement, draft.numbers)
+            sure = confidence(self.calibration, found)
+            if thoughts:  # the search preferred the one before: an alternative is never surer
+                sure = min(sure, thoughts[-1].sentence.confidence)
+            attention = {
+                name: _real_part(weights[draft.place, : len(draft.words)], arrays[name])
+                for name, weights in looks.items()
+            }
+            words = tuple(
+                Word(word, exp(draft.log_probs[index]), _seconds(attention, arrays, index, start))
+                for index, word in enumerate(draft.words)
+            )
+            thoughts.append(Thought(Sentence(words, sure, attention), found))
+        return thoughts
+
+
+def _by_stream(attention: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The members of an ensemble (`0:appearance`, `1:appearance`) look together: their mean."""
+    members: dict[str, list[Tensor]] = {}
+    for name, weights in attention.items():
+        members.setdefault(name.rpartition(":")[2], []).append(weights)
+    return {name: torch.stack(weights).mean(0) for name, weights in members.items()}
+
+
+def _real_part(weights: Tensor, arrays: StreamArrays) -> FloatArray:
+    """(T, F, N) without what only pads the batch; of a stream without moments, one place for nothing."""
+    moments, places = (max(1, size) for size in arrays.values.shape[:2])
+    return np.asarray(weights[:, :moments, :places])
+
+
+def _seconds(attention: Mapping[str, FloatArray], arrays: Arrays, word: int, start: float) -> dict[str, float]:
+    """When each stream looked most, for one word; nothing for a stream that has no moments."""
+    return {
+        name: start + float(arrays[name].times[weights[word].sum(-1).argmax()])
+        for name, weights in attention.items()
+        if len(arrays[name].times)
+    }
