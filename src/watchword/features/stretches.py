@@ -71,17 +71,14 @@ class _Held:
         later = [index for index, (time, _) in enumerate(self.frames) if time > end + 1e-6]
         self.frames = self.frames[max(0, (later[0] if later else len(self.frames)) - 1) :]
 
-    def see(self, start: float, end: float) -> Iterator[tuple[Moments, Any]]:
-        """What the network makes of a stretch. Equal frames are looked at once: `rows` says which moments they are."""
+    def see(self, start: float, end: float) -> Iterator[Moments]:
+        """What the network makes of a stretch, as of a film of its own."""
         own = [frame for frame in self.frames if start - 1e-6 <= frame[0] < end - 1e-6] or self.frames[:1]
         timeline = Timeline(np.array([time for time, _ in own]) - start, end - start)
-        shown = on_screen(timeline, self.watcher.times(timeline))
-        wanted, rows = np.unique(shown, return_inverse=True)
-        for begin in range(0, len(wanted), CHUNK):
-            part = wanted[begin : begin + CHUNK].tolist()
-            frames = Frames(np.stack([own[index][1] for index in part]), timeline.times[part])
-            for moments in self.watcher.see(frames):
-                yield moments, None if isinstance(self.look, WindowLook) else rows
+        shown = on_screen(timeline, self.watcher.times(timeline)).tolist()
+        for begin in range(0, len(shown), CHUNK):
+            part = shown[begin : begin + CHUNK]
+            yield from self.watcher.see(Frames(np.stack([own[index][1] for index in part]), timeline.times[part]))
 
 
 def extract_stretches(
@@ -107,15 +104,13 @@ def extract_stretches(
     @torch.no_grad()
     def stretch(begin: float, end: float) -> tuple[float, float, dict[str, StreamArrays]]:
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
-        rows: dict[str, Any] = {}
         for one in held.values():
-            for moments, places in one.see(begin, end):
+            for moments in one.see(begin, end):
                 for stream in users[one.look]:
                     for suffix, part in EXTRACTORS[stream].keep(moments).items():
                         parts[stream + suffix].append(part)
-                        rows[stream + suffix] = places
             one.forget(end)
-        arrays = {name: _repeated(joined(some), rows[name]) for name, some in parts.items()}
+        arrays = {name: joined(some) for name, some in parts.items()}
         for look, sound in heard.items():
             arrays |= {stream: sound.between(begin, end) for stream in users[look]}
         return begin, end, arrays
@@ -132,15 +127,6 @@ def extract_stretches(
             yield stretch(*waiting.pop(0))
     for begin, end in waiting + cutting.finish():
         yield stretch(begin, end)
-
-
-def _repeated(arrays: StreamArrays, rows: Any) -> StreamArrays:
-    """Moments that show the same frame get the same numbers."""
-    if rows is None or len(rows) == len(arrays.times):
-        return arrays
-    boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
-    mask = None if arrays.mask is None else arrays.mask[rows]
-    return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask)
 
 
 class _Heard:

@@ -70,7 +70,11 @@ class PictureWatcher:
         return layout
 
     def see(self, frames: Frames) -> Iterator[Moments]:
-        layers = self.network(torch.from_numpy(frames.pictures))
+        """A frame that is on screen at several of the moments goes through the network once."""
+        _, first, rows = np.unique(frames.times, return_index=True, return_inverse=True)
+        layers = self.network(torch.from_numpy(frames.pictures[first]))
+        if len(first) < len(rows):
+            layers = {name: layer[torch.from_numpy(rows)] for name, layer in layers.items()}
         yield Moments(frames.times, layers, self.backbone, self.seen)
 
 
