@@ -5,8 +5,8 @@ from typing import Any
 
 from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
-from watchword.models.hierarchical import Hierarchical
 from watchword.models.global2local import Global2Local
+from watchword.models.hierarchical import Hierarchical
 from watchword.models.mean_pool import MeanPool
 from watchword.models.refocus import Refocus
 from watchword.models.s2vt import S2VT
