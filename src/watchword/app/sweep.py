@@ -95,14 +95,14 @@ def heat_map(
     """Numbers in coloured cells, the darkest the highest."""
     from PIL import Image, ImageDraw, ImageFont
 
-    wide, high, left, top = 110, 64, 130, 84
-    picture = Image.new("RGB", (left + wide * len(across) + 20, top + high * len(down) + 20), (250, 249, 246))
+    wide, high, left, top = 110, 64, 130, 114
+    picture = Image.new("RGB", (max(left + wide * len(across) + 20, 420), top + high * len(down) + 20), (250, 249, 246))
     pen, font, ink = ImageDraw.Draw(picture), ImageFont.load_default(18), (40, 40, 44)
     flat = [value for row in grid for value in row]
     low, extent = min(flat), max(max(flat) - min(flat), 1e-9)
     pen.text((12, 22), title, font=font, fill=ink, anchor="lm")
-    pen.text((12, top - 20), names[0] + (f" \u2193  {names[1]} \u2192" if len(names) > 1 else ""), font=font, fill=ink,
-             anchor="lm")  # fmt: skip
+    axes = f"{names[0]} down" + (f", {names[1]} across" if len(names) > 1 else "")
+    pen.text((12, 52), axes, font=font, fill=(120, 120, 126), anchor="lm")
     for column, name in enumerate(across):
         pen.text((left + wide * (column + 0.5), top - 20), name, font=font, fill=ink, anchor="mm")
     for row, name in enumerate(down):

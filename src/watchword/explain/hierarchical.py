@@ -68,7 +68,7 @@ def draw_strip(pictures: Sequence[FloatArray], salience: Salience, frames: Seque
         if salience.weights[frame].any():
             x0, y0, x1, y1 = salience.boxes[frame, int(salience.weights[frame].argmax())]
             top = 2 * gap + height
-            corners = (left + x0 * width, top + y0 * height, left + x1 * width - 1, top + y1 * height - 1)
+            corners = (left + x0 * width, top + y0 * height, left + x1 * width, top + y1 * height)
             pen.rectangle(corners, outline=ACCENT, width=2)
         pen.text((left + 4, gap + 3), f"{salience.times[frame]:.1f} s", font=ImageFont.load_default(12), fill=ACCENT)
     pen.text((gap + 2, sheet.height - text + 10), salience.caption, font=ImageFont.load_default(17), fill=(40, 40, 44))
