@@ -72,6 +72,12 @@ def test_a_batch_is_weighed_word_by_word() -> None:
     torch.testing.assert_close(weighed, torch.tensor([10 * (1 + 0.5 * value) for value in by_hand]))
 
 
+def test_videos_are_known_by_name_wherever_they_stand_in_a_batch() -> None:
+    other = Batch(("x", "w", "v"), STREAMS, SENTENCES)
+    found = information().of_words(torch.tensor([5, 7, 5]), torch.tensor([2, 1, 0]), other)
+    torch.testing.assert_close(found, torch.tensor([9 / 16 * log(3), log(3 / 2), 0.0]))
+
+
 def test_punctuation_alone_is_no_caption() -> None:
     silent = importances(count_words({**REFERENCES, "x": ["a cat", "..."]}), gamma=2.0)
     assert silent == importances(count_words(REFERENCES), gamma=2.0)
