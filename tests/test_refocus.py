@@ -262,6 +262,20 @@ def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
     assert torch.equal(gentle.cell.gates.weight, before["cell.gates.weight"])
 
 
+def test_a_key_frame_that_is_drawn_is_drawn_by_its_relevance_and_only_while_training() -> None:
+    model = vre(training_key="drawn")
+    torch.nn.init.normal_(model.watcher.refocusing.energy.weight, std=4)
+    seen = {"appearance": noise_stream([4], places=1, width=6, seed=4)}
+    torch.manual_seed(5)
+    with torch.no_grad():
+        relevance = model.watch(seen)[2][0].exp()
+        keys = torch.cat([model.watch(seen)[3] for _ in range(300)])
+        torch.testing.assert_close(keys.bincount(minlength=4) / 300, relevance, atol=0.08, rtol=0)
+        assert keys.unique().numel() > 1
+        model.eval()
+        assert {int(model.watch(seen)[3]) for _ in range(20)} == {int(relevance.argmax())}
+
+
 # --- the schedule ----------------------------------------------------------------------------------------------------
 
 

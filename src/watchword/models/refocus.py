@@ -7,7 +7,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 | Eq. 2, 3: frames are means over places, places are means over frames | `frames_of`, `places_of` |
 | Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
 | Eq. 8, 9: how relevant each frame is to what was seen at first | `Watcher.relevance` |
-| Eq. 10, 11: the most relevant is the key frame | `Refocus.watch` |
+| Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
 | Eq. 12 to 16: two attentions | `Refocus.step`, `layers/product_attention.py` |
 | Alg. 1: o1, o2 | `Watcher.first`, `Watcher.second` |
 | Alg. 2: o is the first memory cell, half of every query, and the first input | `Refocus.watch`, `Refocus.step` |
@@ -18,7 +18,8 @@ Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (
 `vre`. What is a stream's part (frames, places, sound) is told by `temporal`, `spatial`, `audio`.
 
 Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
-copy of the watcher, so that a film that nobody saved has one too; features may first be projected (`projected_size`).
+copy of the watcher, so that a film that nobody saved has one too. Ours, and off unless asked for: features are first
+projected (`projected_size`); while training the key frame is drawn, so that others are tried (`training_key`).
 """
 
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ class RefocusConfig(CaptionerConfig):
     dropout: float = Field(0.5, ge=0, lt=1)          # Sec. 4.2: at the end of the decoder, nowhere else
     attention_size: int = Field(512, ge=1)           # ours: not stated
     projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
+    training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
     temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
     spatial: str = ""                                # ... whose places are looked at; "": the last; "none": no such
     audio: str = "audio"                             # the stream that is heard, where there is one
@@ -138,10 +140,15 @@ class Refocus(Captioner):
                 relevance = self.chooser.choose(*frames_of(streams[self.temporal]), sound)
             else:
                 relevance = self.watcher.relevance(looks, frames, real)
-            key = relevance.argmax(-1)  # Eq. 11
+            key = self._key(relevance)
             seen.append(self.watcher.second(first, frames, lengths, key, heard))
         video = torch.stack(seen, 1)  # (B, looks, H)
         return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
+
+    def _key(self, relevance: Tensor) -> Tensor:
+        if self.training and not bool(self.fixed) and self.settings.training_key == "drawn":
+            return torch.multinomial(relevance.exp(), 1).squeeze(1)
+        return relevance.argmax(-1)  # Eq. 11
 
     def middle_frames(self, streams: Streams) -> Tensor:
         """The key frame of the first look, (B,)."""
