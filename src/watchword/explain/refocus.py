@@ -11,7 +11,7 @@ from watchword.records import FloatArray
 
 PAPER, INK, FAINT = (250, 249, 246), (40, 40, 44), (120, 120, 126)
 YELLOW, RED = (240, 190, 20), (205, 40, 40)
-GAP, LINE, MARGIN = 6, 24, 8
+GAP, LINE, MARGIN, INDENT = 6, 24, 8, 70
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ def shown_frames(count: int, keys: Sequence[int], most: int) -> list[int]:
 def _strip(strip: Strip, height: int, most: int) -> Image.Image:
     frames = shown_frames(len(strip.pictures), (strip.middle, strip.key), most)
     width = round(height * strip.pictures.shape[2] / strip.pictures.shape[1])
-    picture = Image.new(
-        "RGB", (MARGIN + len(frames) * (width + GAP), height + 2 * GAP + LINE * len(strip.lines)), PAPER
-    )
+    across = max(MARGIN + len(frames) * (width + GAP), _width(strip.lines))
+    picture = Image.new("RGB", (across, height + 2 * GAP + LINE * len(strip.lines)), PAPER)
     draw = ImageDraw.Draw(picture)
     for place, frame in enumerate(frames):
         left = MARGIN + place * (width + GAP)
@@ -89,8 +88,8 @@ def mask_of(weights: FloatArray, boxes: FloatArray, width: int, height: int) -> 
 def _glances(film: Glances, height: int) -> Image.Image:
     width = round(height * film.picture.shape[1] / film.picture.shape[0])
     columns = 1 + len(film.words)
-    size = (MARGIN + columns * (width + GAP), height + 2 * GAP + LINE * (1 + len(film.lines)))
-    picture = Image.new("RGB", size, PAPER)
+    across = max(MARGIN + columns * (width + GAP), _width(film.lines))
+    picture = Image.new("RGB", (across, height + 2 * GAP + LINE * (1 + len(film.lines))), PAPER)
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(15)
     plain = _scaled(film.picture, width, height)
     picture.paste(plain, (MARGIN, GAP))
@@ -111,7 +110,13 @@ def _write(draw: ImageDraw.ImageDraw, lines: Sequence[tuple[str, str]], left: in
     font = ImageFont.load_default(15)
     for row, (name, text) in enumerate(lines):
         draw.text((left, top + row * LINE), name, font=font, fill=FAINT)
-        draw.text((left + 70, top + row * LINE), text, font=font, fill=INK)
+        draw.text((left + INDENT, top + row * LINE), text, font=font, fill=INK)
+
+
+def _width(lines: Sequence[tuple[str, str]]) -> int:
+    """Pixels that the lines need: a short film must not cut a long sentence."""
+    font = ImageFont.load_default(15)
+    return 2 * MARGIN + INDENT + int(max((font.getlength(text) for _, text in lines), default=0))
 
 
 def _below_each_other(rows: Sequence[Image.Image]) -> Image.Image:
