@@ -122,10 +122,9 @@ class Refocus(Captioner):
         Memory, and the states before the first word side by side, (B, looks, ...); then how relevant each frame is,
         log probabilities (B, F), and the last look's key frame, (B,): what the refocusing loss and pictures ask for.
         """
-        frames, real = frames_of(streams[self.temporal])
+        pooled, real = frames_of(streams[self.temporal])
         sound = sound_of(streams[self.audio]) if self.audio else None
-        frames = self.feature_dropout(frames)
-        frames, heard = self.watcher.project(frames, sound)
+        frames, heard = self.watcher.project(self.feature_dropout(pooled), sound)
         memory = self._memory(streams, frames, real, heard)
         lengths = last_real(real)
         key = lengths // 2  # Alg. 1: in the middle at first
@@ -133,16 +132,16 @@ class Refocus(Captioner):
         if self.settings.variant == "attention":
             zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
             return memory, {"hidden": zero, "cell": zero}, relevance, key
-        first, looks = self.watcher.first(frames, lengths, key, heard)
-        seen = [looks]
+        read, seen = self.watcher.first(frames, lengths, key, heard)  # h1, o1
+        looks = [seen]
         if int(self.passes) == 2:
             if bool(self.fixed):
-                relevance = self.chooser.choose(*frames_of(streams[self.temporal]), sound)
+                relevance = self.chooser.choose(pooled, real, sound)
             else:
-                relevance = self.watcher.relevance(looks, frames, real)
+                relevance = self.watcher.relevance(seen, frames, real)
             key = self._key(relevance)
-            seen.append(self.watcher.second(first, frames, lengths, key, heard))
-        video = torch.stack(seen, 1)  # (B, looks, H)
+            looks.append(self.watcher.second(read, frames, lengths, key, heard))  # o2
+        video = torch.stack(looks, 1)  # (B, looks, H)
         return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
 
     def _key(self, relevance: Tensor) -> Tensor:

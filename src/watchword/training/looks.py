@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from watchword.data.dataset import Features
-from watchword.decoding import Speaker
 from watchword.errors import WatchwordError
 from watchword.models import Captioner
 from watchword.models.refocus import Refocus
@@ -69,10 +67,9 @@ def look_twice(
         _, _, relevance, key = model.watch(streams)
         middle = model.middle_frames(streams)
         first, second = (
-            caption_videos(cast(Speaker, OneLook(model, look)), features, names, vocabulary, search,
-                           keep_attention=look == 1)
+            caption_videos(OneLook(model, look), features, names, vocabulary, search, keep_attention=look == 1)
             for look in (0, 1)
-        )  # fmt: skip
+        )
         for row, video in enumerate(names):
             length = int(streams[model.temporal].mask[row].any(-1).nonzero().max()) + 1
             found.append(Looks(
