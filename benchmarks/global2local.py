@@ -122,7 +122,8 @@ if __name__ == "__main__":
     batch = example(16, arguments.captions, 10, arguments.words)
     models = {name: build_model({"name": "global2local", **settings}, WIDTHS, arguments.words)
               for name, settings in VARIANTS.items()}  # fmt: skip
-    jobs = {"words alone": words_alone, "training step": training_step, "searched words": searched_words, "beam 5": search}
+    jobs = {"words alone": words_alone, "training step": training_step,
+            "searched words": searched_words, "beam 5": search}  # fmt: skip
     for title, job in jobs.items():
         found = seconds({name: job(model, batch) for name, model in models.items()}, arguments.rounds)
         for name, value in found.items():

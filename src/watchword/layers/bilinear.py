@@ -25,3 +25,13 @@ class BilinearAttention(nn.Module):
         """query (B, S, Q), keys (B, L, A), mask (B, L) -> weights (B, S, L)."""
         mixed = torch.addcmul(self.bias, self.from_query(query).unsqueeze(2), keys.unsqueeze(1))  # (B, S, L, A)
         return masked_softmax(self.energy(mixed.tanh_()).squeeze(-1), mask)
+
+
+class BilinearAttentionWithin(BilinearAttention):
+    """The same attention within each of several frames, where every sentence has chosen its own."""
+
+    def forward(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        """query (B, S, Q), keys (B, S, k, N, A), mask (B, S, k, N) -> weights (B, S, k, N), a distribution a frame."""
+        mixed = torch.addcmul(self.bias, self.from_query(query)[:, :, None, None], keys)  # (B, S, k, N, A)
+        energies = self.energy(mixed.tanh_()).view(-1, 1, keys.shape[-2])  # (B S k, 1, N)
+        return masked_softmax(energies, mask.flatten(0, 2)).view(mask.shape)

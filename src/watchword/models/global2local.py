@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import masked_mean
-from watchword.layers.bilinear import BilinearAttention
+from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.moments import folding, moment_means, nearest
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -76,7 +76,9 @@ class Global2Local(Captioner):
         size, hidden, attention = config.feature_size, config.hidden_size, config.attention_size
         self.roles = roles
         self.project = nn.ModuleDict({role: nn.Linear(widths[stream], size) for role, stream in roles.items()})
-        self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in roles})
+        self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in ("frames", "clips")})
+        if self.local:
+            self.attend["regions"] = BilinearAttentionWithin(hidden, size, attention)
         context_size = len(roles) * size
         if self.aligned:
             self.attend["aligned"] = BilinearAttention(hidden, 2 * size, attention)
@@ -160,24 +162,33 @@ class Global2Local(Captioner):
     def _look_locally(self, query: Tensor, rows: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Eq. 9: x_L (B, S, D) and where it looked (B, S, G, N), a distribution."""
         values, keys, mask = memory["regions"], memory["regions.keys"], memory["regions.mask"]
-        sentences, num_chosen = rows.shape[1:3]
-        chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)
-        # keys of the chosen frames, (B, S, k, N, A): multiplied only where the choice itself can learn
-        multiplied = rows.requires_grad
-        chosen_keys = torch.bmm(rows.flatten(1, 2), keys.flatten(2)) if multiplied else keys[video, chosen]
-        looks = query.unsqueeze(2).expand(-1, -1, num_chosen, -1).reshape(-1, 1, query.shape[-1])  # (B S k, 1, H)
-        there = mask[video, chosen].flatten(0, 2)  # (B S k, N)
-        there = there | ~there.any(-1, keepdim=True)  # an empty row of `rows` stands for no frame: its sum is 0 anyway
-        weights = self.attend["regions"](looks, chosen_keys.reshape(len(looks), *keys.shape[2:]), there)
-        weights = weights.view(*rows.shape[:3], -1)  # (B, S, k, N)
+        chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)  # (B, S, k)
+        there = mask[video, chosen]  # (B, S, k, N)
+        there = there | ~there.any(-1, keepdim=True)  # an empty row of `rows` stands for no frame and counts for 0
+        if rows.requires_grad:  # multiplied, so that the choice itself can learn
+            chosen_keys = torch.bmm(rows.flatten(1, 2), keys.flatten(2)).view(*there.shape, -1)
+        else:
+            chosen_keys = keys[video, chosen]  # (B, S, k, N, A)
+        weights = self.attend["regions"](query, chosen_keys, there)  # (B, S, k, N)
         looked = torch.einsum("bskg,bskn->bsgn", rows, weights)
-        if self.training:  # the sum over j and i of Eq. 9 as one product: nothing of a feature's width a frame is kept
+        if self.training:  # the sum over j and i of Eq. 9 as one product
             context = torch.bmm(looked.flatten(2), values.flatten(1, 2))
-        else:  # only the chosen frames are touched
-            weights = weights * rows.amax(-1, keepdim=True)
-            flat = values[video, chosen].flatten(0, 1).flatten(1, 2)  # (B S, k N, D)
-            context = torch.bmm(weights.flatten(0, 1).flatten(1).unsqueeze(1), flat).view(len(rows), sentences, -1)
+        else:
+            context = _gathered_sum(values, chosen, weights * rows.amax(-1, keepdim=True))
         return context, looked / rows.sum((-2, -1)).clamp(min=LEAST_WEIGHT)[..., None, None]
+
+
+def _gathered_sum(values: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """values (B, G, N, D) of the chosen frames (B, S, k), weighed (B, S, k, N): (B, S, D).
+
+    Only the rows of the chosen frames are read, and no copy of them is made.
+    """
+    videos, moments, places, _ = values.shape
+    frame = chosen + moments * torch.arange(videos, device=chosen.device).view(-1, 1, 1)
+    row = places * frame.unsqueeze(-1) + torch.arange(places, device=chosen.device)  # (B, S, k, N)
+    row, weights = row.flatten(0, 1).flatten(1), weights.flatten(0, 1).flatten(1)  # (B S, k N)
+    bags = nn.functional.embedding_bag(row, values.flatten(0, 2), mode="sum", per_sample_weights=weights)
+    return bags.unflatten(0, chosen.shape[:2])
 
 
 def _one_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
