@@ -110,6 +110,20 @@ def test_fewer_frames_than_asked_for_are_all_looked_at() -> None:
         assert followed.outputs.isfinite().all()
         local = followed.attention["local:regions"].sum(-1)
         torch.testing.assert_close(local[0], torch.tensor([1.0, 0, 0]).expand_as(local[0]))
+    one, three = (follow(small(frames=frames).eval(), seen, WORDS).outputs[0] for frames in (1, 3))
+    torch.testing.assert_close(one, three)  # a frame that is not there adds nothing
+
+
+def test_the_output_of_the_upper_layer_directs_the_looks() -> None:
+    model = small().eval()
+    memory, state = model.encode(streams())
+    words = torch.tensor([[4], [4]])
+    plain = model.step(words, memory, state).attention
+    lower = model.step(words, memory, state | {"hidden1": state["hidden1"] + 1}).attention
+    upper = model.step(words, memory, state | {"hidden2": state["hidden2"] + 1}).attention
+    for name in ("appearance", "motion", "aligned:appearance", "local:regions"):
+        assert torch.equal(plain[name], lower[name])
+        assert not torch.allclose(plain[name], upper[name])
 
 
 def test_a_stream_that_is_missing_is_one_line() -> None:
