@@ -1,6 +1,7 @@
 """STaTS against `soft_attention` on the same shapes, and the LSTM over moments in three ways.
 
-    python benchmarks/stats.py    # a minute on one core
+    python benchmarks/stats.py           # some minutes on one core
+    python benchmarks/stats.py I3D       # these features only
 
 One thread, float32, CPU seconds, noise for features, captions of 8 words, sizes of STaTS' Sec. 4.1 (features and hidden
 512, words 256, attention 128). What is compared takes turns, so a busy machine slows all alike.
@@ -20,8 +21,7 @@ from watchword.tensors import BOS, EOS, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 
 WORDS, SAID, VIDEOS, SENTENCES = 2000, 8, 8, 4
-SHAPES = {"I3D cells, 5 x 49 x 2048": (5, 49, 2048), "2D cells, 28 x 49 x 1280": (28, 49, 1280),
-          "pooled, 28 x 1 x 2048": (28, 1, 2048)}  # fmt: skip
+SHAPES = {"I3D": (5, 49, 2048), "cells": (28, 49, 1280), "pooled": (28, 1, 2048)}  # moments, places, width
 MATERIAL = Material(Vocabulary([f"word{number}" for number in range(WORDS - 4)]), {"video": ["word1"]}, 2, SAID)
 MODELS = {
     "soft_attention": ({"name": "soft_attention", "embedding_size": 256, "attention_size": 128}, "cross_entropy"),
@@ -71,12 +71,12 @@ def describe(model: Captioner, streams: dict[str, Stream]) -> Callable[[], None]
     return search
 
 
-def models(rounds: int) -> None:
+def models(shapes: dict[str, tuple[int, int, int]], rounds: int) -> None:
     sentence = torch.tensor([BOS, *range(4, 4 + SAID), EOS]).expand(VIDEOS, SENTENCES, -1)
-    for about, shape in SHAPES.items():
+    for about, shape in shapes.items():
         streams = {"seen": noise(shape, VIDEOS)}
         batch = Batch(tuple(str(row) for row in range(VIDEOS)), streams, sentence)
-        print(f"{about}: captions a CPU second in training, videos a CPU second by beam 5 over {SAID} words")
+        print(f"{about} {shape}: captions a CPU second in training, videos a CPU second by beam 5 over {SAID} words")
         for name, (settings, loss) in MODELS.items():
             model = build_model({"hidden_size": 512, **settings}, {"seen": shape[2]}, WORDS)
             with torch.no_grad():
@@ -119,10 +119,10 @@ class Readers(nn.Module):
         return hidden
 
 
-def readers(rounds: int, size: int = 512) -> None:
+def readers(shapes: dict[str, tuple[int, int, int]], rounds: int, size: int = 512) -> None:
     """Forward and back for all words of a batch, what is done once a video among it."""
     reader = Readers(size)
-    for about, (moments, places, _) in SHAPES.items():
+    for about, (moments, places, _) in shapes.items():
         if places == 1:
             continue  # the same for every word: read once a video
         values = torch.randn(VIDEOS, moments, places, size, requires_grad=True)
@@ -135,18 +135,20 @@ def readers(rounds: int, size: int = 512) -> None:
             total.backward()  # type: ignore[no-untyped-call]
 
         shown = {way: cpu_seconds(lambda way=way: work(way), rounds) for way in ("fused", "looped", "projected")}  # type: ignore[misc]
-        print(f"{about.split(',')[0]}, LSTM over moments for {SAID} words, CPU milliseconds: "
+        print(f"{about}, LSTM over moments for {SAID} words, CPU milliseconds: "
               + ", ".join(f"{way} {1000 * seconds:.0f}" for way, seconds in shown.items()))  # fmt: skip
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
+    arguments.add_argument("shapes", nargs="*", help=" ".join(SHAPES))
     arguments.add_argument("--rounds", type=int, default=2)
-    rounds = arguments.parse_args().rounds
+    words = arguments.parse_args()
+    chosen = {name: shape for name, shape in SHAPES.items() if name in (words.shapes or SHAPES)}
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    models(rounds)
-    readers(rounds)
+    models(chosen, words.rounds)
+    readers(chosen, words.rounds)
 
 
 if __name__ == "__main__":
