@@ -1,7 +1,6 @@
 """Regions, sound, motion between frames, shots: small cases by hand, and real weights on things with known answers."""
 
 import importlib.util
-import itertools
 import math
 from pathlib import Path
 
@@ -10,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from tests.conftest import SHARED
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from checkpoints import TorchVggish
 from watchword.backbones import mel, transnet, yolo_tiny
 from watchword.backbones.flow import flow, opencv_flow, pixel_flow
 from watchword.backbones.formats import Tensors
@@ -277,37 +277,21 @@ def test_the_ear_tells_speech_from_music_in_real_films(ear: YamNet, clip: str, n
     assert ear.class_names[int(heard.scores.mean(0).argmax())] == name
 
 
-class TorchVggish(nn.Module):
-    """What a torchvggish checkpoint is the state of."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for width, wider, pooled in [
-            (1, 64, True), (64, 128, True), (128, 256, False), (256, 256, True), (256, 512, False), (512, 512, True),
-        ]:  # fmt: skip
-            layers += [nn.Conv2d(width, wider, 3, padding=1), nn.ReLU()] + [nn.MaxPool2d(2)] * pooled
-        self.features = nn.Sequential(*layers)
-        sizes = [512 * 6 * 4, 4096, 4096, 128]
-        pairs = itertools.pairwise(sizes)
-        self.embeddings = nn.Sequential(*(layer for pair in pairs for layer in (nn.Linear(*pair), nn.ReLU())))
-
-
 def test_vggish_takes_a_torchvggish_checkpoint_and_refuses_another() -> None:
     torch.manual_seed(0)
     theirs = TorchVggish()
     state = theirs.state_dict()
     network = Vggish({**state, "pproc.pca_means": torch.zeros(128, 1)})
     sound = torch.randn(16000 * 3)
-    vectors, times = network.hear(sound)
-    assert times.tolist() == pytest.approx([0.4875, 1.4475, 2.4075])
+    heard = network.hear(sound)
+    assert heard.times.tolist() == pytest.approx([0.4875, 1.4475, 2.4075])
     patches = torch.cat(list(mel.log_mel_patches(sound, MelConfig(log_offset=0.01, patch_step=96))))
     with torch.no_grad():
         maps = theirs.features(patches.unsqueeze(1))
         wanted = theirs.embeddings(maps.transpose(1, 3).transpose(1, 2).reshape(3, -1))
     assert wanted.std() > 0
-    assert torch.allclose(vectors, wanted, atol=1e-5)
-    assert network.hear(torch.zeros(100))[0].shape == (0, 128)
+    assert torch.allclose(heard.vectors, wanted, atol=1e-5)
+    assert network.hear(torch.zeros(100)).vectors.shape == (0, 128)
     with pytest.raises(WatchwordError, match=r"no checkpoint of vggish: it has no 'features.0.weight'"):
         Vggish({"conv1.weight": torch.zeros(1)})
 

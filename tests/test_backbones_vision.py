@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from checkpoints import c3d_tensors, i3d_tensors, residual_tensors
 from conftest import SHARED
 from watchword.backbones import adapters
 from watchword.backbones.blocks import ACTIVATIONS, Checkpoint, Convolution, fold, max_pool_same, same_padding
@@ -78,6 +79,11 @@ def test_an_activation_inside_the_convolution_is_the_one_after_it(
         expected = after[activation](convolve(values, weight, torch.ones(4), padding=1))
         found = Convolution(weight, torch.ones(4), padding=1, activation=activation)(values)
         assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_a_checkpoint_of_repeated_numbers_is_read_number_by_number() -> None:
+    weight, bias = torch.ones(1, 1, 1, 1).expand(4, 3, 3, 3), torch.full((1,), 0.5).expand(4)  # no room in memory
+    assert Convolution(weight, bias)(torch.zeros(1, 3, 5, 5)).unique().tolist() == [0.5]
 
 
 @pytest.mark.parametrize("sizes", [(4, 7, 7), (5, 6, 8), (2, 7, 10), (1, 3, 3)])
@@ -294,37 +300,6 @@ def test_i3d_equals_its_checkpoint_run_without_folding_or_merging(i3d: I3D, shap
 # --- networks from a user's checkpoint ------------------------------------------------------------------------------
 
 
-def random_tensor(*shape: int) -> Tensor:
-    fan = int(np.prod(shape[1:])) if len(shape) > 1 else 1
-    return torch.randn(*shape) * (2 / fan) ** 0.5
-
-
-def norm_tensors(name: str, width: int) -> Tensors:
-    return {
-        f"{name}.weight": torch.rand(width) + 0.5,
-        f"{name}.bias": torch.randn(width) / 10,
-        f"{name}.running_mean": torch.randn(width) / 10,
-        f"{name}.running_var": torch.rand(width) + 0.5,
-        f"{name}.num_batches_tracked": torch.tensor(1),
-    }
-
-
-def i3d_tensors(channels: int) -> Tensors:
-    """Names of the PyTorch port, shapes of the paper."""
-    units = [("Conv3d_1a_7x7", channels, 64, 7), ("Conv3d_2b_1x1", 64, 64, 1), ("Conv3d_2c_3x3", 64, 192, 3)]
-    inputs = 192
-    for name, (direct, narrow1, wide1, narrow2, wide2, pooled) in MIXED.items():
-        units += [(f"{name}.b0", inputs, direct, 1), (f"{name}.b1a", inputs, narrow1, 1)]
-        units += [(f"{name}.b1b", narrow1, wide1, 3), (f"{name}.b2a", inputs, narrow2, 1)]
-        units += [(f"{name}.b2b", narrow2, wide2, 3), (f"{name}.b3b", inputs, pooled, 1)]
-        inputs = direct + wide1 + wide2 + pooled
-    tensors = {"logits.conv3d.weight": random_tensor(400, 1024, 1, 1, 1), "logits.conv3d.bias": torch.zeros(400)}
-    for name, before, after, kernel in units:
-        tensors[f"{name}.conv3d.weight"] = random_tensor(after, before, kernel, kernel, kernel)
-        tensors |= norm_tensors(f"{name}.bn", after)
-    return tensors
-
-
 def test_i3d_on_flow_takes_two_channels_from_a_users_file(tmp_path: Path) -> None:
     torch.manual_seed(0)
     torch.save(i3d_tensors(channels=2), tmp_path / "flow_imagenet.pt")
@@ -371,30 +346,6 @@ def test_i3d_reads_deepminds_names_and_the_ports_alike() -> None:
             )
     clips = torch.randint(0, 256, (1, 8, 32, 32, 3))
     assert torch.equal(I3D(deepmind)(clips)["pooled"], I3D(port)(clips)["pooled"])
-
-
-def residual_tensors(dimensions: int, depth: tuple[int, ...], width: int, expansion: int, groups: int) -> Tensors:
-    """torchvision's and Hara's names; `expansion` 0 means two 3x3 convolutions."""
-    point, around, seven = ((size,) * dimensions for size in (1, 3, 7))
-    tensors = {"conv1.weight": random_tensor(64, 3, *seven), **norm_tensors("bn1", 64)}
-    inputs = 64
-    for stage, num_blocks in enumerate(depth):
-        inner = width << stage
-        outputs = inner * (expansion or 1)
-        for block in range(num_blocks):
-            shapes = [(inner, inputs, *around), (inner, inner, *around)]
-            if expansion:
-                shapes = [(inner, inputs, *point), (inner, inner // groups, *around), (outputs, inner, *point)]
-            name = f"layer{stage + 1}.{block}"
-            for number, shape in enumerate(shapes, start=1):
-                tensors[f"{name}.conv{number}.weight"] = random_tensor(*shape)
-                tensors |= norm_tensors(f"{name}.bn{number}", shape[0])
-            if block == 0 and (stage or inputs != outputs):
-                tensors[f"{name}.downsample.0.weight"] = random_tensor(outputs, inputs, *point)
-                tensors |= norm_tensors(f"{name}.downsample.1", outputs)
-            inputs = outputs
-    num_classes = 1000 if dimensions == 2 else 400
-    return tensors | {"fc.weight": random_tensor(num_classes, inputs), "fc.bias": torch.zeros(num_classes)}
 
 
 def residual_grid(tensors: Tensors, values: Tensor, groups: int) -> Tensor:
@@ -476,13 +427,7 @@ def test_resnext3d_takes_haras_checkpoint_as_it_was_saved_from_several_gpus(tmp_
 
 def test_c3d_takes_the_ports_checkpoint_and_gives_the_layers_of_dual_afr(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    widths = {"1": (3, 64), "2": (64, 128), "3a": (128, 256), "3b": (256, 256), "4a": (256, 512), "4b": (512, 512)}
-    widths |= {"5a": (512, 512), "5b": (512, 512)}
-    tensors = {f"conv{name}.weight": random_tensor(after, before, 3, 3, 3) for name, (before, after) in widths.items()}
-    tensors |= {f"conv{name}.bias": torch.zeros(after) for name, (_, after) in widths.items()}
-    for name, before, after in (("fc6", 8192, 4096), ("fc7", 4096, 4096), ("fc8", 4096, 487)):
-        one_number = torch.full((1, 1), 1e-4)  # expanded, it takes no room on disk
-        tensors |= {f"{name}.weight": one_number.expand(after, before), f"{name}.bias": torch.zeros(after)}
+    tensors = c3d_tensors()
     torch.save(tensors, tmp_path / "c3d.pickle", _use_new_zipfile_serialization=False)
     network = C3D(load_user_weights(tmp_path / "c3d.pickle"))
     layers = network(torch.randint(0, 256, (1, 32, 112, 112, 3), dtype=torch.uint8))
@@ -507,7 +452,7 @@ def test_c3d_takes_the_ports_checkpoint_and_gives_the_layers_of_dual_afr(tmp_pat
     ("package", "module", "make"),
     [
         ("timm", "timm", lambda: adapters.TimmEye("vit")),
-        ("open_clip", "open_clip", lambda: adapters.OpenClipEye("ViT-B-32", "openai")),
+        ("open_clip", "open_clip", lambda: adapters.OpenClipEye("ViT-B-32:openai")),
         ("torchvision", "torchvision.models.detection", lambda: adapters.TorchvisionDetector("x")),
     ],
 )
@@ -552,9 +497,14 @@ def test_a_detectors_boxes_become_parts_of_the_picture(monkeypatch: pytest.Monke
     detection.fake = lambda weights: FakeDetector()  # type: ignore[attr-defined]
     for name in ("torchvision", "torchvision.models"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    categories = types.SimpleNamespace(meta={"categories": ["nothing", "cat", "dog", "horse"]})
+    sys.modules["torchvision.models"].get_model_weights = lambda name: types.SimpleNamespace(DEFAULT=categories)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torchvision.models.detection", detection)
     (found,) = adapters.TorchvisionDetector("fake")(torch.full((1, 10, 20, 3), 255, dtype=torch.uint8))
     assert found["boxes"].tolist() == [[0.0, 0.5, 1.0, 1.0]]
     assert found["classes"].tolist() == [3]
+    regions = adapters.TorchvisionDetector("fake").detect(torch.full((2, 10, 20, 3), 255, dtype=torch.uint8), k=3)
+    assert regions.boxes[1].tolist() == [[0.0, 0.5, 1.0, 1.0], [0.0] * 4, [0.0] * 4]
+    assert regions.mask.tolist() == [[True, False, False]] * 2
     with pytest.raises(WatchwordError, match="torchvision has no detector 'other'"):
         adapters.TorchvisionDetector("other")

@@ -22,6 +22,7 @@ from films import number_of, numbered, write_film
 from watchword.app.cli import app
 from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE, num_patches, patch_times
 from watchword.backbones.yamnet import MEL
+from watchword.backbones.yolo_tiny import CLASSES
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module
@@ -57,6 +58,8 @@ class WindowReader(nn.Module):
 class Detector(nn.Module):
     """Sees one thing, in the left half of every picture."""
 
+    class_names = CLASSES
+
     def detect(self, pictures: Tensor, k: int) -> Any:
         boxes = torch.zeros(len(pictures), k, 4)
         boxes[:, 0] = torch.tensor([0.0, 0.0, 0.5, 1.0])
@@ -66,6 +69,8 @@ class Detector(nn.Module):
 
 class Ear(nn.Module):
     """A window's vector is its mean and its last sample."""
+
+    mel = MEL
 
     def hear(self, samples: Tensor) -> Any:
         count = num_patches(len(samples), MEL)

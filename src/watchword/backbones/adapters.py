@@ -1,11 +1,14 @@
 """Networks that people already have: any timm image model, open_clip's picture encoders, torchvision's detectors.
 
+`timm:NAME`, `open_clip:NAME:PRETRAINED` and `torchvision:NAME` are backbones like any other (`features/networks.py`).
+
 Each package is imported when it is asked for, never before: their builds must match the installed torch, and beside a
 CPU torch they often do not. Pictures go in as everywhere here, RGB, 0..255, (B, H, W, 3), and are scaled to what the
 network was trained on; give pictures of its `picture_size`.
 """
 
 import importlib
+import math
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from watchword.backbones.blocks import frozen
+from watchword.backbones.yolo_tiny import Regions
 from watchword.errors import WatchwordError
 
 
@@ -43,17 +47,27 @@ class TimmEye(nn.Module):
         if features.dim() == 4:  # convolutions: (B, D, H, W), for some (B, H, W, D)
             width = layers["pooled"].shape[1]
             layers["grid"] = features.permute(0, 2, 3, 1) if features.shape[1] == width else features
+        elif features.dim() == 3:  # a transformer: (B, class token and the like + H * W, D)
+            places = features[:, getattr(self.network, "num_prefix_tokens", 1) :]
+            side = math.isqrt(places.shape[1])
+            if side * side == places.shape[1]:
+                layers["grid"] = places.view(len(places), side, side, -1)
         return layers
 
 
 class OpenClipEye(nn.Module):
-    """The picture side of a CLIP: `pooled` (B, D), of length one, beside its texts."""
+    """The picture side of a CLIP by NAME:PRETRAINED: `pooled` (B, D), of length one, beside its texts."""
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, name: str, pretrained: str) -> None:
+    def __init__(self, words: str) -> None:
         super().__init__()
+        name, _, pretrained = words.partition(":")
+        if not pretrained:
+            raise WatchwordError(
+                f"say which weights of {name}, such as open_clip:{name}:openai; open_clip.list_pretrained()"
+            )
         try:
             network, _, _ = _package("open_clip").create_model_and_transforms(name, pretrained=pretrained)
         except (RuntimeError, ValueError) as error:
@@ -76,12 +90,16 @@ class OpenClipEye(nn.Module):
 class TorchvisionDetector(nn.Module):
     """A detector of torchvision.models.detection by its name: boxes 0..1, scores and classes, best first."""
 
+    picture_size = 640  # what it is shown; it scales pictures itself
+
     def __init__(self, name: str) -> None:
         super().__init__()
         detection = _package("torchvision.models.detection")
         if not hasattr(detection, name):
             raise WatchwordError(f"torchvision has no detector {name!r}; one is 'fasterrcnn_resnet50_fpn'")
         self.network = getattr(detection, name)(weights="DEFAULT")
+        weights = _package("torchvision.models").get_model_weights(name).DEFAULT
+        self.class_names: tuple[str, ...] = tuple(weights.meta["categories"])
         frozen(self)
 
     @torch.no_grad()
@@ -90,6 +108,23 @@ class TorchvisionDetector(nn.Module):
         found: list[dict[str, Any]] = self.network(list(pictures.permute(0, 3, 1, 2).float() / 255))
         side = torch.tensor([width, height, width, height])
         return [{"boxes": one["boxes"] / side, "scores": one["scores"], "classes": one["labels"]} for one in found]
+
+
+    @torch.no_grad()
+    def detect(self, pictures: Tensor, k: int = 16) -> Regions:
+        """(F, H, W, 3) uint8 -> the k best boxes of each frame."""
+        boxes, scores = torch.zeros(len(pictures), k, 4), torch.zeros(len(pictures), k)
+        classes, mask = torch.zeros(len(pictures), k, dtype=torch.long), torch.zeros(len(pictures), k, dtype=torch.bool)
+        for row, found in enumerate(self(pictures)):
+            count = min(k, len(found["scores"]))
+            boxes[row, :count], scores[row, :count] = found["boxes"][:count], found["scores"][:count]
+            classes[row, :count], mask[row, :count] = found["classes"][:count], True
+        return Regions(boxes, scores, classes, mask)
+
+
+def version(package: str) -> str:
+    """Which weights a name stands for is settled by the package's version."""
+    return str(getattr(_package(package), "__version__", "of unknown version"))
 
 
 def _package(name: str) -> ModuleType:

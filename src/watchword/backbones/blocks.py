@@ -98,7 +98,7 @@ class Convolution(nn.Module):
         super().__init__()
         self.dimensions = weight.dim() - 2
         self.weight = nn.Parameter(weight.contiguous(memory_format=MEMORY[self.dimensions]), requires_grad=False)
-        self.bias = nn.Parameter(bias, requires_grad=False)
+        self.bias = nn.Parameter(bias.contiguous(), requires_grad=False)  # oneDNN reads it as it lies
         self.kernel = tuple(weight.shape[2:])
         self.stride = (stride,) * self.dimensions if isinstance(stride, int) else stride
         self.padding = (padding,) * self.dimensions if isinstance(padding, int) else padding

@@ -31,6 +31,15 @@ class MelConfig:
         return self.patch_step * STEP
 
 
+@dataclass(frozen=True)
+class Heard:
+    """A sound in windows; none where there is less than one window of it."""
+
+    vectors: Tensor  # (F, D)
+    scores: Tensor   # (F, classes) 0..1, each class for itself; VGGish has no classes
+    times: Tensor    # (F,) seconds: the middle of each window
+
+
 def num_patches(num_samples: int, config: MelConfig) -> int:
     """Whole patches in a sound. What is shorter than one, or has no sample at all, has none."""
     return max(0, 1 + (num_samples - PATCH_SAMPLES) // config.step_samples)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from watchword.backbones.blocks import Checkpoint, Convolution, frozen
 from watchword.backbones.formats import Tensors
-from watchword.backbones.mel import MelConfig, log_mel_patches, patch_times
+from watchword.backbones.mel import Heard, MelConfig, log_mel_patches, patch_times
 
 MEL = MelConfig(log_offset=0.01, patch_step=96)  # windows that do not overlap
 LAYERS = (  # place in the checkpoint, outputs; a pooling stands after 0, 3, 8 and 13, and takes a place of its own
@@ -23,6 +23,8 @@ VECTOR_SIZE = 128
 
 class Vggish(nn.Module):
     """Sound to windows; weights from `load_user_weights(path)`."""
+
+    mel = MEL
 
     def __init__(self, tensors: Tensors) -> None:
         super().__init__()
@@ -55,7 +57,8 @@ class Vggish(nn.Module):
             vectors = functional.relu(layer(vectors))
         return vectors
 
-    def hear(self, samples: Tensor) -> tuple[Tensor, Tensor]:
-        """(samples,) in -1..1, mono, 16 kHz -> vectors (F, 128), times (F,): none where there is less than a window."""
+    def hear(self, samples: Tensor) -> Heard:
+        """(samples,) in -1..1, mono, 16 kHz."""
         parts = [self(patches) for patches in log_mel_patches(samples, MEL)]
-        return torch.cat([samples.new_empty(0, VECTOR_SIZE), *parts]), patch_times(len(samples), MEL)
+        vectors = torch.cat([samples.new_empty(0, VECTOR_SIZE), *parts])
+        return Heard(vectors, vectors.new_empty(len(vectors), 0), patch_times(len(samples), MEL))

@@ -6,7 +6,6 @@ between layers is gone: our vectors are close to that file's own but not equal (
 """
 
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from watchword.backbones.blocks import Checkpoint, Convolution, frozen
 from watchword.backbones.formats import Tensors
-from watchword.backbones.mel import MelConfig, log_mel_patches, patch_times
+from watchword.backbones.mel import Heard, MelConfig, log_mel_patches, patch_times
 from watchword.backbones.tflite import read_constants
 from watchword.carriers import Carrier
 
@@ -34,17 +33,10 @@ STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
 NUM_CLASSES = 521
 
 
-@dataclass(frozen=True)
-class Heard:
-    """A sound in windows; none where there is less than one window of it."""
-
-    vectors: Tensor  # (F, 1024)
-    scores: Tensor   # (F, 521) 0..1, each class for itself
-    times: Tensor    # (F,) seconds: the middle of each window
-
-
 class YamNet(nn.Module):
     """Sound to windows; weights from `load_weights("yamnet")`."""
+
+    mel = MEL
 
     def __init__(self, tensors: Tensors) -> None:
         super().__init__()

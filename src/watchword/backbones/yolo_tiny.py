@@ -81,6 +81,8 @@ class Regions:
 class YoloTiny(nn.Module):
     """Pictures to boxes; weights from `load_weights("yolov4_tiny")`."""
 
+    class_names = CLASSES
+
     def __init__(self, tensors: Tensors) -> None:
         super().__init__()
         checkpoint = Checkpoint(tensors, "yolov4_tiny")

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE
-from watchword.backbones.yamnet import MEL
 from watchword.config import Settings
 from watchword.errors import WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined
@@ -192,20 +191,22 @@ class Extraction:
         Blocks that end before `start` are passed over.
         """
         network: Any = self.networks.get(EARS, look.backbone, look.weights)
-        step = WINDOWS_AT_ONCE * MEL.step_samples
-        block = step - MEL.step_samples + PATCH_SAMPLES  # samples of WINDOWS_AT_ONCE windows
+        stride = network.mel.step_samples
+        step = WINDOWS_AT_ONCE * stride
+        block = step - stride + PATCH_SAMPLES  # samples of WINDOWS_AT_ONCE windows
         held, begin = np.empty(0, np.float32), 0
         for samples in ahead(iterate_audio(path, SAMPLE_RATE, report=warnings.append)):
             held = np.concatenate([held, samples])
-            while len(held) >= block + MEL.step_samples:
+            while len(held) >= block + stride:
                 if begin + block > start * SAMPLE_RATE:
-                    yield self._windows(network, held[:block], begin)
+                    yield _windows(network, look, held[:block], begin)
                 held, begin = held[step:], begin + step
-        yield self._windows(network, held, begin)
+        yield _windows(network, look, held, begin)
 
-    def _windows(self, network: Any, samples: Any, begin: int) -> Moments:
-        heard = network.hear(torch.from_numpy(samples))
-        return Moments(heard.times.numpy() + begin / SAMPLE_RATE, {"pooled": heard.vectors}, EARS["yamnet"])
+
+def _windows(network: Any, look: SoundLook, samples: Any, begin: int) -> Moments:
+    heard = network.hear(torch.from_numpy(samples))
+    return Moments(heard.times.numpy() + begin / SAMPLE_RATE, {"pooled": heard.vectors}, EARS[look.backbone])
 
 
 def ahead(items: Iterator[T], size: int = 4) -> Iterator[T]:

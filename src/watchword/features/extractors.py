@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from watchword.config import Settings
+from watchword.errors import WatchwordError
 from watchword.features.looks import FlowLook, PictureLook, RegionLook, SoundLook, WindowLook
 from watchword.features.watching import Moments, within
 from watchword.records import FloatArray, StreamArrays
@@ -45,6 +46,8 @@ def pooled(moments: Moments) -> Kept:
 
 
 def grid(moments: Moments) -> Kept:
+    if moments.backbone.grid not in moments.layers:
+        raise WatchwordError("this network gives one vector a picture and no grid: take appearance, or another network")
     values = moments.layers[moments.backbone.grid]  # (F, h, w, D), of a window (F, t, h, w, D)
     if values.dim() == 5:
         values = values.permute(0, 2, 3, 1, 4).flatten(3)  # (F, h, w, t * D)

@@ -3,17 +3,20 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
+from watchword.backbones.adapters import OpenClipEye, TimmEye, TorchvisionDetector, version
 from watchword.backbones.c3d import C3D
 from watchword.backbones.efficientnet_lite import SCALES, EfficientNetLite
 from watchword.backbones.formats import Tensors
 from watchword.backbones.i3d import I3D, LAYERS
 from watchword.backbones.resnet import DEPTHS, ResNet
 from watchword.backbones.resnext3d import ResNeXt3D
+from watchword.backbones.vggish import Vggish
 from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights
 from watchword.backbones.yamnet import YamNet
 from watchword.backbones.yolo_tiny import SIZE, YoloTiny
@@ -33,7 +36,7 @@ class Backbone:
 
 PICTURES = {
     **{
-        name: Backbone(partial(EfficientNetLite, name=name), scale.picture_size, layers=("block4", "block6", "grid"))
+        name: Backbone(partial(EfficientNetLite, name=name), scale.picture_size, layers=("stage5", "stage7", "grid"))
         for name, scale in SCALES.items()
     },
     **{name: Backbone(partial(ResNet, name=name), 224, layers=("layer3", "grid")) for name in DEPTHS},
@@ -48,12 +51,22 @@ FLOWS = {
     "i3d_flow": Backbone(partial(I3D, channels=2), 224, grid="Mixed_5c", layers=LAYERS),
 }
 DETECTORS = {"yolov4_tiny": Backbone(YoloTiny, SIZE)}
-EARS = {"yamnet": Backbone(YamNet)}
+EARS = {"yamnet": Backbone(YamNet), "vggish": Backbone(Vggish)}
 WITHOUT_WEIGHTS = {"histogram"}
+ADAPTERS: dict[str, tuple[Mapping[str, Backbone], Callable[[str], Any]]] = {  # what they stand beside; how to make one
+    "timm": (PICTURES, TimmEye),
+    "open_clip": (PICTURES, OpenClipEye),
+    "torchvision": (DETECTORS, TorchvisionDetector),
+}
 
 
 def fingerprint(name: str, weights: str) -> str:
     """What stands for the weights in a store's key: the sha256 of the file that they come from."""
+    package, colon, _ = name.partition(":")
+    if colon and weights:
+        raise WatchwordError(f"{name} brings its own weights: leave weights={weights} out")
+    if colon:
+        return f"{package} {version(package)}"
     if weights:
         try:
             with open(weights, "rb") as file:
@@ -78,13 +91,13 @@ class Networks:
         self.built: dict[tuple[Backbone, str], nn.Module] = {}
 
     def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
-        backbone = table[name]
+        backbone = find("network", table, name)
         if (backbone, weights) not in self.built:
             self.built[backbone, weights] = backbone.build(self._tensors(name, weights))
         return self.built[backbone, weights]
 
     def _tensors(self, name: str, weights: str) -> Tensors:
-        if name in WITHOUT_WEIGHTS:
+        if name in WITHOUT_WEIGHTS or ":" in name:
             return {}
         if weights not in self.checkpoints:
             try:
@@ -98,6 +111,19 @@ class Networks:
 
 
 def find(kind: str, table: Mapping[str, Backbone], name: str) -> Backbone:
+    """A network of the table, or one of a package that people have: `timm:NAME`."""
+    package, colon, _ = name.partition(":")
+    if colon and package in ADAPTERS and ADAPTERS[package][0] is table:
+        return _adapted(name)
     if name not in table:
-        raise unknown(kind, name, table)
+        offers = [f"{package}:NAME" for package, (beside, _) in ADAPTERS.items() if beside is table]
+        raise unknown(kind, name, [*table, *offers])
     return table[name]
+
+
+@cache
+def _adapted(name: str) -> Backbone:
+    """Built at once: only the network itself knows how large its pictures are."""
+    package, _, rest = name.partition(":")
+    network = ADAPTERS[package][1](rest)
+    return Backbone(lambda tensors: network, network.picture_size)

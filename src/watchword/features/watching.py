@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from watchword.backbones.flow import pixel_flow
 from watchword.backbones.roi import pool_regions
-from watchword.backbones.yolo_tiny import CLASSES
+from watchword.errors import WatchwordError
 from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, WindowLook
-from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks
+from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find
 from watchword.media import CentreCrop, Squash, Timeline
 from watchword.media.pictures import Layout
 from watchword.records import FloatArray, Frames
@@ -55,7 +55,7 @@ class PictureWatcher:
         self.prepare(networks)
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone = PICTURES[self.look.backbone]
+        self.backbone = find("picture network", PICTURES, self.look.backbone)
         self.network = networks.get(PICTURES, self.look.backbone, self.look.weights)
 
     def times(self, timeline: Timeline) -> FloatArray:
@@ -84,7 +84,8 @@ class RegionWatcher(PictureWatcher):
     look: RegionLook
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone, eye = DETECTORS[self.look.backbone], PICTURES[self.look.eye]
+        self.backbone = find("detector", DETECTORS, self.look.backbone)
+        eye = find("picture network", PICTURES, self.look.eye)
         self.network = networks.get(DETECTORS, self.look.backbone, self.look.weights)
         self.eye, self.grid = networks.get(PICTURES, self.look.eye, self.look.eye_weights), eye.grid
 
@@ -92,10 +93,13 @@ class RegionWatcher(PictureWatcher):
         pictures = torch.from_numpy(frames.pictures)
         detector: Any = self.network
         found = detector.detect(pictures, k=self.look.regions)
-        grid = self.eye(pictures)[self.grid].permute(0, 3, 1, 2)  # (F, D, h, w)
+        layers = self.eye(pictures)
+        if self.grid not in layers:
+            raise WatchwordError(f"{self.look.eye} gives no grid to look for regions in: take another eye")
+        grid = layers[self.grid].permute(0, 3, 1, 2)  # (F, D, h, w)
         vectors = pool_regions(grid, found.boxes) * found.mask.unsqueeze(2)  # (F, N, D)
         notes = tuple(
-            tuple(f"{CLASSES[kind]} {score:.2f}" for kind, score, real in zip(*row, strict=True) if real)
+            tuple(f"{detector.class_names[kind]} {score:.2f}" for kind, score, real in zip(*row, strict=True) if real)
             for row in zip(found.classes.tolist(), found.scores.tolist(), found.mask.tolist(), strict=True)
         )
         boxes = within(self.seen, found.boxes) * found.mask.unsqueeze(2)
