@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import av
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from tests.conftest import SHARED
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from checkpoints import TorchVggish
+from films import write_film
 from watchword.backbones import mel, transnet, yolo_tiny
 from watchword.backbones.flow import flow, opencv_flow, pixel_flow
 from watchword.backbones.formats import Tensors
@@ -26,6 +28,7 @@ from watchword.backbones.yamnet import YamNet
 from watchword.backbones.yolo_tiny import YoloTiny, best_apart, decode, intersection_over_union, read_darknet
 from watchword.carriers import fetch
 from watchword.errors import WatchwordError
+from watchword.features.shots import find_shots
 
 
 def weights_or_skip(name: str) -> Tensors:
@@ -410,3 +413,55 @@ def test_the_shot_network_takes_any_number_of_small_frames(cutter: TransNet) -> 
     assert still.max() < 0.1
     with pytest.raises(WatchwordError, match=r"must be \(F, 27, 48, 3\) uint8"):
         cutter.probabilities(torch.zeros(2, 48, 27, 3, dtype=torch.uint8))
+
+
+class Witness(TransNet):
+    """Answers with the number of each frame, and remembers the windows."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.seen: list[list[int]] = []
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        numbers = pictures[:, :, 0, 0, 0]  # (1, 100)
+        self.seen.append(numbers[0].tolist())
+        return (numbers.float() + 0.5).div(256).logit()
+
+
+def small_frames(count: int) -> Tensor:
+    return torch.arange(count, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 27, 48, 3)
+
+
+@pytest.mark.parametrize("count", [1, 49, 50, 51, 74, 75, 76, 100, 125, 126, 200])
+@pytest.mark.parametrize("size", [1, 7, 60, 500])
+def test_frames_in_chunks_are_seen_in_the_windows_of_the_whole_film(count: int, size: int) -> None:
+    witness = Witness()
+    answers = torch.cat(list(witness.stream(small_frames(count).split(size)))) * 256 - 0.5
+    assert answers.round().tolist() == list(range(count))
+    expected = [[min(max(at, 0), count - 1) for at in range(start - 25, start + 75)] for start in range(0, count, 50)]
+    assert witness.seen == expected
+
+
+def test_a_long_film_is_answered_as_it_comes_and_never_held() -> None:
+    given = 0
+
+    def frames() -> Iterator[Tensor]:
+        nonlocal given
+        for chunk in small_frames(10).expand(10, 27, 48, 3).repeat(300, 1, 1, 1).split(10):
+            given += len(chunk)
+            yield chunk
+
+    answered = 0
+    for part in Witness().stream(frames()):
+        assert given - answered <= 100 + 10  # a window and a chunk
+        answered += len(part)
+    assert answered == given == 3000
+
+
+def test_a_films_shots_begin_where_it_was_joined(cutter: TransNet, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    scenes = [generator.integers(0, 256, (12, 16, 3), np.uint8).repeat(8, 0).repeat(8, 1) for _ in range(3)]
+    pictures = [np.roll(scene, step, 1) for scene in scenes for step in range(40)]
+    path = write_film(tmp_path / "joined.mp4", pictures)  # 25 frames a second
+    found = [time for shot in find_shots(path, cutter) for time in (shot.start, shot.end)]
+    assert found == pytest.approx([0.0, 1.6, 1.6, 3.2, 3.2, 4.8])

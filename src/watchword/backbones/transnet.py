@@ -5,6 +5,8 @@ time in four widths at once (dilations 1, 2, 4, 8). Beside them, two comparisons
 after it: of the stages' features, and of colour histograms.
 """
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -71,23 +73,37 @@ class TransNet(nn.Module):
         ]
         return self.cut(functional.relu(self.hidden(torch.cat(parts, 2)))).squeeze(2)
 
-    @torch.no_grad()
     def probabilities(self, pictures: Tensor) -> Tensor:
-        """(F, 27, 48, 3) uint8, all frames of a film or many of them -> (F,): how sure it is that a shot ends here.
+        """(F, 27, 48, 3) uint8, all frames of a film -> (F,): how sure it is that a shot ends here."""
+        return torch.cat([torch.zeros(0), *self.stream([pictures])])
+
+    @torch.no_grad()
+    def stream(self, chunks: Iterable[Tensor]) -> Iterator[Tensor]:
+        """The same for a film of any length: its frames come in chunks of any size, the answers go out 50 at a time.
 
         The film is seen in windows of 100 frames of which the middle 50 count; first and last frame stand still
-        beyond the film's ends.
+        beyond the film's ends. No more than a window and a chunk are held.
         """
-        if pictures.dtype != torch.uint8 or tuple(pictures.shape[1:]) != (HEIGHT, WIDTH, 3):
-            raise WatchwordError(
-                f"pictures must be (F, {HEIGHT}, {WIDTH}, 3) uint8, found {tuple(pictures.shape)} {pictures.dtype}"
-            )
-        num_frames, step = len(pictures), WINDOW - 2 * MARGIN
-        parts = []
-        for start in range(0, num_frames, step):
-            index = torch.arange(start - MARGIN, start - MARGIN + WINDOW).clamp(0, num_frames - 1)
-            parts.append(self(pictures[index].unsqueeze(0))[0, MARGIN : MARGIN + step])
-        return torch.cat(parts)[:num_frames].sigmoid() if parts else torch.zeros(0)
+        step = WINDOW - 2 * MARGIN
+        held = torch.zeros(0, HEIGHT, WIDTH, 3, dtype=torch.uint8)  # the MARGIN before the frames to answer, and these
+        for chunk in chunks:
+            if chunk.dtype != torch.uint8 or tuple(chunk.shape[1:]) != (HEIGHT, WIDTH, 3):
+                raise WatchwordError(
+                    f"pictures must be (F, {HEIGHT}, {WIDTH}, 3) uint8, found {tuple(chunk.shape)} {chunk.dtype}"
+                )
+            if not len(held):
+                held = chunk[:1].expand(MARGIN, -1, -1, -1) if len(chunk) else held
+            held = torch.cat([held, chunk])
+            while len(held) >= WINDOW:
+                yield self._middle(held[:WINDOW])
+                held = held[step:]
+        while len(held) > MARGIN:
+            missing = held[-1:].expand(max(0, WINDOW - len(held)), -1, -1, -1)
+            yield self._middle(torch.cat([held, missing])[:WINDOW])[: len(held) - MARGIN]
+            held = held[step:]
+
+    def _middle(self, window: Tensor) -> Tensor:
+        return self(window.unsqueeze(0))[0, MARGIN : WINDOW - MARGIN].sigmoid()
 
 
 class _Cell(nn.Module):
