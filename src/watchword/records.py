@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.floating[Any]]
 
 
+def evenly(count: int, wanted: int | None) -> NDArray[np.int64]:
+    """Rows of `wanted` out of `count` moments, evenly chosen from the first to the last; all where there are no more."""
+    if wanted is None or count <= wanted:
+        return np.arange(count)
+    return np.linspace(0, count - 1, wanted).round().astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Clip:
     """One video of a data set: its name, its side of the split, what people said about it."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from watchword.config import Data
 from watchword.errors import WatchwordError
-from watchword.records import Clip, StreamArrays
+from watchword.records import Clip, StreamArrays, evenly
 from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream, Streams
-from watchword.text.ptb import tokenise
 from watchword.text.vocabulary import Vocabulary
 
 # How far, in words, a sentence may stand from its place in the order of lengths: the batches of two epochs differ.
@@ -153,7 +152,7 @@ def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
     """Evenly chosen moments of a stream that has more than were asked for."""
     if moments is None or len(arrays.times) <= moments:
         return arrays
-    rows = np.linspace(0, len(arrays.times) - 1, moments).round().astype(int)
+    rows = evenly(len(arrays.times), moments)
     boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
     mask = None if arrays.mask is None else arrays.mask[rows]
     return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask, arrays.provenance)
@@ -201,6 +200,8 @@ def _glimpse(stream: Stream, share: float) -> Stream:
 
 def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: int) -> list[NDArray[Any]]:
     """BOS, words, EOS for every caption. One that is cut has no EOS: nobody ended it there."""
+    from watchword.text.ptb import tokenise  # its rules take 0.15 s to compile, and describing films needs none
+
     encoded = []
     for words in tokenise(captions, context="line"):
         if words:  # a caption of punctuation alone says nothing
@@ -222,5 +223,7 @@ def pad_sentences(sentences: Sequence[Sequence[NDArray[Any]]]) -> torch.Tensor:
 
 def build_vocabulary(clips: Sequence[Clip], min_count: int) -> Vocabulary:
     """The words of the training captions."""
+    from watchword.text.ptb import tokenise
+
     captions = [caption for clip in clips for caption in clip.captions]
     return Vocabulary.build(tokenise(captions, context="line"), min_count)

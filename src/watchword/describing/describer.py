@@ -81,15 +81,17 @@ class Describer:
     ) -> Iterator[Shot]:
         """A film described whole, or stretch by stretch from a second on, each given when it is done."""
         names = list(dict.fromkeys(extractor_of(stream) for stream in self.folder.recipe.data.streams))
+        # the captioner would leave out the others; the layers of a window are several moments, so their choice is its own
+        most = self.folder.recipe.data.moments if "motion_layers" not in names else None
         if not asked.as_timeline(seconds):
-            arrays = self.extraction.arrays(path, names, warnings)
+            arrays = self.extraction.arrays(path, names, warnings, most)
             yield self.speak(Stretch(0.0, seconds, self._named(arrays)), asked)
             return
         from watchword.describing.cutting import cut_film
         from watchword.features.stretches import extract_stretches
 
         cutting = cut_film(start, seconds)
-        for begin, end, arrays in extract_stretches(self.extraction, path, names, cutting, warnings, start):
+        for begin, end, arrays in extract_stretches(self.extraction, path, names, cutting, warnings, start, most):
             yield self.speak(Stretch(begin, end, self._named(arrays)), asked)
 
     def speak(self, stretch: Stretch, asked: Asked) -> Shot:

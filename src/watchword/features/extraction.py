@@ -158,23 +158,25 @@ class Extraction:
         return Outcome(film, "", tuple(dict.fromkeys(warnings)), written)
 
     @torch.no_grad()
-    def arrays(self, path: Path, streams: Sequence[str], warnings: list[str]) -> dict[str, StreamArrays]:
-        """Streams of a film, without a store."""
+    def arrays(
+        self, path: Path, streams: Sequence[str], warnings: list[str], most: int | None = None
+    ) -> dict[str, StreamArrays]:
+        """Streams of a film, without a store; `most`: of more moments to look at, only so many, evenly chosen."""
         users: dict[Settings, list[str]] = defaultdict(list)  # streams by look: equal looks are seen once
         for stream in streams:
             users[self.job.looks[stream]].append(stream)
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
-        for look, moments in self._moments(path, list(users), warnings):
+        for look, moments in self._moments(path, list(users), warnings, most):
             for stream in users[look]:
                 for suffix, part in EXTRACTORS[stream].keep(moments).items():
                     parts[stream + suffix].append(part)
         return {stream: joined(some) for stream, some in parts.items()}
 
     def _moments(
-        self, path: Path, looks: Sequence[Settings], warnings: list[str]
+        self, path: Path, looks: Sequence[Settings], warnings: list[str], most: int | None
     ) -> Iterator[tuple[Settings, Moments]]:
         visible = {str(number): look for number, look in enumerate(looks) if isinstance(look, Look)}
-        watchers = {name: WATCHERS[type(look)](look, self.networks) for name, look in visible.items()}
+        watchers = {name: WATCHERS[type(look)](look, self.networks, most) for name, look in visible.items()}
         views = {name: View(watcher, watcher) for name, watcher in watchers.items()}
         if views:
             for name, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):

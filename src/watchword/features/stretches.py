@@ -88,13 +88,14 @@ def extract_stretches(
     cutting: Cutting,
     warnings: list[str],
     start: float = 0.0,
+    most: int | None = None,
 ) -> Iterator[tuple[float, float, dict[str, StreamArrays]]]:
-    """(start, end, streams whose times count from the start) of each stretch, in order."""
+    """(start, end, streams whose times count from the start) of each stretch, in order; `most` as `arrays` has it."""
     users: dict[Settings, list[str]] = defaultdict(list)  # streams by look: equal looks are seen once
     for stream in streams:
         users[extraction.job.looks[stream]].append(stream)
     held = {
-        str(number): _Held(look, WATCHERS[type(look)](look, extraction.networks))
+        str(number): _Held(look, WATCHERS[type(look)](look, extraction.networks, most))
         for number, look in enumerate(users)
         if isinstance(look, Look)
     }

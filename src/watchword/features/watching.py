@@ -19,7 +19,7 @@ from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, Wi
 from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find
 from watchword.media import CentreCrop, Squash, Timeline
 from watchword.media.pictures import Layout
-from watchword.records import FloatArray, Frames
+from watchword.records import FloatArray, Frames, evenly
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 
@@ -49,8 +49,9 @@ class Watcher(Protocol):
 class PictureWatcher:
     """Single frames through a picture network."""
 
-    def __init__(self, look: Look, networks: Networks) -> None:
+    def __init__(self, look: Look, networks: Networks, most: int | None = None) -> None:
         self.look = look
+        self.most = most    # of more moments, only so many, evenly chosen: what a captioner reads of them
         self.seen = WHOLE
         self.prepare(networks)
 
@@ -59,7 +60,11 @@ class PictureWatcher:
         self.network = networks.get(PICTURES, self.look.backbone, self.look.weights)
 
     def times(self, timeline: Timeline) -> FloatArray:
-        return self.look.instants(timeline)
+        return self.instants(timeline)
+
+    def instants(self, timeline: Timeline) -> FloatArray:
+        times = self.look.instants(timeline)
+        return times[evenly(len(times), self.most)]
 
     def layout(self, width: int, height: int) -> Layout:
         pixels = self.look.pixels or self.backbone.pixels
@@ -121,7 +126,7 @@ class WindowWatcher(PictureWatcher):
         self.network = networks.get(WINDOWS, self.look.backbone, self.look.weights)
 
     def times(self, timeline: Timeline) -> FloatArray:
-        centres = self.look.instants(timeline)  # (windows,)
+        centres = self.instants(timeline)  # (windows,)
         steps = (np.arange(self.look.frames) - (self.look.frames - 1) / 2) / self.look.frame_rate
         shown = on_screen(timeline, (centres[:, None] + steps).ravel())  # numbers of frames
         wanted, places = np.unique(shown, return_inverse=True)
