@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from conftest import noise_stream
-from test_training import assert_same, recipe, weights
+from test_training import assert_same, recipe, train_by_two, weights
+from watchword.config import relative_to, write_toml
 from watchword.decoding import rescore
 from watchword.errors import WatchwordError
 from watchword.losses import Material, build_loss
@@ -176,7 +177,9 @@ def test_a_reward_that_is_not_there_is_one_line(settings: dict[str, Any]) -> Non
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_learns_from_rewards(name: str) -> None:
     torch.manual_seed(0)
-    model = build_model({"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": 0.0}, {"appearance": 6}, 6)
+    roles = {role: "appearance" for role in ("frame_stream", "clip_stream", "region_stream") if name == "global2local"}
+    settings = {"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": 0.0, **roles}
+    model = build_model(settings, {"appearance": 6}, 6)
     loss = build_loss({"name": "self_critical", "rewards": {"ROUGE_L": 1.0}, "rollouts": 8}, MATERIAL)
     batch = Batch(("a", "b"), STREAMS, CAPTIONS)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
@@ -222,3 +225,16 @@ def test_a_phase_of_rewards_follows_cross_entropy_and_resumes_bit_for_bit(shapes
     assert {"reward", "baseline"} <= rows[-1].keys()  # how a collapse would show
     both = evaluate([loop.Run(tmp_path / "whole"), loop.Run(tmp_path / "cut")], "test", Search(beam=2), ("CIDEr",))
     assert len(both.captions) == 8  # an ensemble after it
+
+
+def test_two_processes_train_for_rewards_together(shapes: Path, tmp_path: Path) -> None:
+    """Each draws for its own videos; the weights stay one, and what is rewarded is said more often."""
+    phases = [
+        {"epochs": 3, "learning_rate": 0.02},
+        {"epochs": 6, "learning_rate": 0.005, "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0}}},
+    ]
+    (tmp_path / "recipe.toml").write_text(write_toml(relative_to(recipe(shapes, phases=phases), tmp_path)))
+    train_by_two(tmp_path / "recipe.toml", tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert len(rows) == 9
+    assert rows[-1]["reward"] > rows[3]["reward"]

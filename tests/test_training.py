@@ -133,17 +133,21 @@ def test_a_killed_run_resumes_to_the_same_weights_bit_for_bit(shapes: Path, tmp_
 
 
 @pytest.mark.slow
+def train_by_two(recipe: Path, folder: Path) -> None:
+    """Two processes on this machine's CPU."""
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
+              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+              "-m", "watchword", "train", str(recipe), "--output", str(folder)]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(launch, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_two_processes_give_the_loss_curve_of_one(shapes: Path, tmp_path: Path) -> None:
     """The same batches, half of each in each process: sums of words and of losses are shared."""
     alone = recipe(shapes, model=SMALL | {"dropout": 0.0})
     loop.train(alone, tmp_path / "one")
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
-              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
-              "-m", "watchword", "train", str(tmp_path / "one" / "recipe.toml"),
-              "--output", str(tmp_path / "two")]  # fmt: skip
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(launch, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    train_by_two(tmp_path / "one" / "recipe.toml", tmp_path / "two")
     for one, two in zip(log_rows(tmp_path / "one"), log_rows(tmp_path / "two"), strict=True):
         assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
         assert two["val_loss"] == pytest.approx(one["val_loss"], rel=1e-4)
