@@ -6,6 +6,7 @@ import warnings
 import zlib
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -139,12 +140,20 @@ CODECS = [
 ]
 
 
+@pytest.mark.parametrize("far", [decode.FAR, 1])  # read over what is not needed, or jump over all of it
 @pytest.mark.parametrize(("name", "codec", "options"), CODECS)
 def test_sparse_reading_gives_the_very_pixels_of_plain_decoding(
-    tmp_path: Path, name: str, codec: str, options: dict[str, str], plain_passes: list[bool]
+    tmp_path: Path,
+    name: str,
+    codec: str,
+    options: dict[str, str],
+    far: int,
+    plain_passes: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if codec not in av.codecs_available:
         pytest.skip(f"this PyAV has no encoder {codec}")
+    monkeypatch.setattr(decode, "FAR", far)
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     film = write_film(tmp_path / name, NUMBERS, codec=codec, options=options, pixels=pixels)
     plain = plainly(film)
@@ -159,6 +168,39 @@ def test_sparse_reading_gives_the_very_pixels_of_plain_decoding(
         assert numbers(film, Uniform(3)) == [16, 50, 83]
     refreshes = "intra-refresh" in str(options)  # its key frames are not whole: the plain way finds the frames
     assert plain_passes.count(True) == (4 if name == "x.avi" else 3 if refreshes else 0)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
+def test_of_a_long_film_only_what_lies_around_the_wanted_frames_is_read(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = [numbered(index % 256, 64, 32) for index in range(2000)]
+    options = {"preset": "ultrafast", "x264-params": "keyint=37:scenecut=0:bframes=3:open-gop=1"}
+    film = write_film(tmp_path / f"long.{suffix}", small, options=options)
+    read: list[int] = []
+    original = decode._packets
+
+    def counted(*words: Any) -> Any:
+        for packet in original(*words):
+            read.append(1)
+            yield packet
+
+    monkeypatch.setattr(decode, "_packets", counted)
+    wanted = [300, 1000, 1111, 1999]
+    plan = At(tuple(index * 0.04 for index in wanted))
+    assert numbers(film, plan) == [index % 256 for index in wanted]
+    assert len(read) < 4 * 3 * 37 + decode.FAR  # three groups for each, and the way from 1000 to 1111 on foot
+    jump = decode._jump
+
+    def misled(*words: Any) -> Any:
+        packets, number = jump(*words)
+        next(packets)
+        return packets, number
+
+    monkeypatch.setattr(decode, "_jump", misled)  # it lands one packet further than it says
+    read.clear()
+    assert numbers(film, plan) == [index % 256 for index in wanted]
+    assert len(read) > 1900
 
 
 def test_of_a_film_only_the_groups_with_wanted_frames_are_decoded() -> None:
@@ -642,7 +684,7 @@ def test_time_stamps_of_years_are_refused_and_not_waited_for(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("path", sorted(ODD_FILMS.glob("*")) or [None], ids=lambda path: path and path.name)
-def test_every_odd_film_is_read_or_gives_one_clear_line(path: Path | None) -> None:
+def test_every_odd_film_is_read_or_gives_one_clear_line(path: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if path is None:
         pytest.skip("the odd films of ../shared/data/decode are not here")
     if path.name in {"CORRUPT_msrvtt_video1696.mp4", "result.webm"}:
@@ -656,6 +698,10 @@ def test_every_odd_film_is_read_or_gives_one_clear_line(path: Path | None) -> No
     assert frames.pictures.shape == (8, 64, 64, 3)
     assert (np.diff(frames.times) >= 0).all()
     assert frames.times[-1] > 0.5 * info.duration_seconds
+    monkeypatch.setattr(decode, "FAR", 1)
+    jumped = read_frames(path, Uniform(8), CentreCrop(64))
+    assert np.array_equal(jumped.times, frames.times)
+    assert np.array_equal(jumped.pictures, frames.pictures)
     sound = read_audio(path)
     assert (len(sound) > 0) == info.has_audio
     assert np.isfinite(sound).all()

@@ -1,14 +1,17 @@
 """Frames of a film at asked-for times: the frame for time t is the one that is on screen at t.
 
 What makes it cheap: the timeline tells which packets hold the asked-for frames, so a stretch of film without any is
-dropped undecoded up to the next key frame, frames that no other frame refers to are skipped inside the decoder, and
-only asked-for frames are converted to RGB, at the size asked for. What makes it safe: if an expected frame does not
-come out (odd or damaged film), the rest is read again the plain way, every packet decoded.
+dropped undecoded up to the next key frame, a long one is not even read, frames that no other refers to are skipped
+inside the decoder, and only asked-for frames are converted to RGB, at the size asked for. What makes it safe: after
+a jump every packet must be the one that the timeline knows, or the film is read without jumps; and if an expected frame
+does not come out (odd or damaged film), the rest is read again the plain way, every packet decoded.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,7 @@ from watchword.media.sampling import Plan
 from watchword.media.timeline import Scan, scan
 from watchword.records import Frames
 
+FAR = 250  # packets: a longer stretch that nobody needs is jumped over; a shorter one is as quickly read
 # Decoders that skip exactly the frames that nothing refers to, so that all others come out unchanged.
 CAN_SKIP = {"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"}
 
@@ -168,12 +172,16 @@ def _on_screen(
 
 
 def _decoded(
-    path: Path, film: Scan, expected: NDArray[np.int64] | None, threads: int, damage: list[str]
+    path: Path,
+    film: Scan,
+    expected: NDArray[np.int64] | None,
+    threads: int,
+    damage: list[str],
+    jumps: bool = True,
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Frames in the order of showing: those at the expected ticks and whatever falls out on the way; None: all."""
     wanted = np.ones(len(film.ticks), bool) if expected is None else np.isin(film.ticks, expected) & ~film.hidden
     needed = packets_to_decode(film.ticks, film.keys, wanted)
-    last = int(np.flatnonzero(needed)[-1])
     clock = _Clock(film)
     with opened(path) as container:
         stream = video_stream(path, container)
@@ -196,23 +204,48 @@ def _decoded(
                 else:
                     yield tick, frame
 
-        whole = True  # nothing was left out since the last fed packet
-        skipping = False
-        for index, packet in enumerate(_packets(container, stream)):
-            if index > last:
-                break
-            if not needed[index]:
-                whole = False
-                continue
-            if not whole and film.keys[index]:
+        skipping = jumped = False
+        packets, position = _packets(container, stream), 0  # position: the number of the next packet
+        for begin, end in _stretches(needed):
+            if begin > position and film.keys[begin]:
                 yield from feed(None)
                 decoder.flush_buffers()
-            whole = True
-            if skips and skipping == wanted[index]:
-                skipping = not wanted[index]
-                decoder.skip_frame = "NONREF" if skipping else "DEFAULT"
-            yield from feed(packet)
+                if jumps and film.has_index and begin - position >= FAR:
+                    packets, position = _jump(container, stream, film, begin)
+                    jumped = True
+            for index, packet in enumerate(islice(packets, end - position), position):
+                if index < begin:
+                    continue
+                if jumped and (packet.pts, packet.size) != (film.ticks[index], film.sizes[index]):
+                    damage.clear()  # another packet than the first walk found here: all over again, on foot
+                    yield from _decoded(path, film, expected, threads, damage, jumps=False)
+                    return
+                if skips and skipping == wanted[index]:
+                    skipping = not wanted[index]
+                    decoder.skip_frame = "NONREF" if skipping else "DEFAULT"
+                yield from feed(packet)
+            position = end
         yield from feed(None)
+
+
+def _stretches(needed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Where packets are needed one after the other: (first, the one after the last)."""
+    edges = np.flatnonzero(np.diff(needed, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _jump(
+    container: InputContainer, stream: VideoStream, film: Scan, target: int
+) -> "tuple[Iterator[Packet[VideoStream]], int]":
+    """Packets from `target` on or from a little before it, and the number of the first; a guess, to be checked."""
+    with suppress(FFmpegError, OSError):  # then we are where we were, which the check will find
+        container.seek(min(int(film.decoding[target]), int(film.ticks[target])), stream=stream)
+    packets = _packets(container, stream)
+    first = next(packets, None)
+    if first is None:
+        return iter(()), target
+    numbers = np.flatnonzero(film.ticks == first.pts)
+    return chain([first], packets), int(numbers[0]) if len(numbers) and numbers[0] <= target else target
 
 
 def packets_to_decode(
