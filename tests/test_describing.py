@@ -109,7 +109,7 @@ def test_a_film_becomes_a_sentence_with_all_that_is_known_about_it(captioner: Pa
     assert found.seconds == pytest.approx(1.0)
 
 
-def test_a_film_sounds_as_its_stored_features_do(captioner: Path, opened: Describer, clip: Path, tmp_path: Path) -> None:
+def test_a_film_sounds_as_its_stored_features_do(opened: Describer, clip: Path, tmp_path: Path) -> None:
     from watchword.describing.speaking import Stretch
     from watchword.features.extraction import Film
     from watchword.store import Store
@@ -217,7 +217,8 @@ def test_describing_does_not_load_what_only_training_needs(captioner: Path, clip
     code = (
         "import sys, watchword\n"
         f"assert watchword.describe({str(clip)!r}, {str(captioner)!r}).sentence\n"
-        "assert not {'accelerate', 'watchword.training.loop', 'watchword.metrics', 'watchword.text.ptb'} & set(sys.modules)"
+        "unneeded = {'accelerate', 'watchword.training.loop', 'watchword.metrics', 'watchword.text.ptb'}\n"
+        "assert not unneeded & set(sys.modules)"
     )
     done = python(["-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -225,7 +226,8 @@ def test_describing_does_not_load_what_only_training_needs(captioner: Path, clip
 
 def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    words = [sys.executable, *arguments]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_folders_patterns_and_lists_are_taken(captioner: Path, clip: Path, tmp_path: Path) -> None:
@@ -373,7 +375,7 @@ def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -
     for chunk in (16, 230):
         cuts = NetworkCuts(Marks())  # type: ignore[arg-type]
         some = [cut for begin in range(0, 230, chunk)
-                for cut in cuts.feed(Frames(pictures[begin : begin + chunk], times[begin : begin + chunk]))]  # fmt: skip
+                for cut in cuts.feed(Frames(pictures[begin:][:chunk], times[begin:][:chunk]))]  # fmt: skip
         assert len(cuts.pictures) <= 120  # flat memory
         found.append(some + cuts.finish())
     assert found[0] == found[1] == [pytest.approx(62 / 25), pytest.approx(151 / 25)]
@@ -400,8 +402,9 @@ def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
 
     if not is_present("yamnet"):
         pytest.skip("the weights of yamnet are not here: watchword weights get yamnet")
-    film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), [125 * i for i in range(72)], tone=440, tone_seconds=9)
-    silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), [125 * i for i in range(72)])
+    times = [125 * index for index in range(72)]
+    film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
+    silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
     opened = Describer.open(write_captioner(tmp_path / "listener", streams=("appearance", "audio")))
     extraction = opened.extraction
 

@@ -11,7 +11,7 @@ FloatArray = NDArray[np.floating[Any]]
 
 
 def evenly(count: int, wanted: int | None) -> NDArray[np.int64]:
-    """Rows of `wanted` out of `count` moments, evenly chosen from the first to the last; all where there are no more."""
+    """Rows of `wanted` out of `count` moments, evenly chosen from first to last; all where there are no more."""
     if wanted is None or count <= wanted:
         return np.arange(count)
     return np.linspace(0, count - 1, wanted).round().astype(np.int64)

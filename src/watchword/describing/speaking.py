@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -37,7 +36,6 @@ class Stretch:
 class _Draft:
     place: int                # among the sentences found
     words: tuple[str, ...]
-    numbers: list[int]        # of the words
     log_probs: list[float]    # of the words, and of the end
 
 
@@ -79,9 +77,10 @@ class Voice:
             for stretch in stretches
         ]
         streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
-        width = max(width, top)
-        # all that are found are kept: what they agree on is a sign
-        found = beam(self.tidy, streams, width, self.max_words + 1, num_best=width, length_power=self.length_power)
+        found = beam(
+            self.tidy, streams, max(width, top), self.max_words + 1, num_best=min(2 * top, max(width, top)),
+            length_power=self.length_power,
+        )  # a few more than asked for: two may be the same once loose ends are gone
         followed = follow(self.speaker, streams, found.sentences, keep_attention=True)
         log_probs = self.speaker.log_probabilities(followed.outputs)
         said = log_probs.gather(-1, found.sentences.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
@@ -103,7 +102,7 @@ class Voice:
             words = without_loose_end(self.vocabulary.decode(numbers))
             if isfinite(score) and words:
                 ending = [] if EOS in numbers else [NEVER_ENDED]
-                draft = _Draft(place, words, numbers[: len(words)], log_probs[:length] + ending)
+                draft = _Draft(place, words, log_probs[:length] + ending)
                 drafts.setdefault(words, draft)
         return list(drafts.values())
 
@@ -112,9 +111,7 @@ class Voice:
     ) -> list[Thought]:
         thoughts: list[Thought] = []
         for draft in drafts:
-            others = [set(other.words) for other in drafts if other is not draft]
-            agreement = fmean(word in other for other in others for word in draft.words) if others else 1.0
-            found = signs(draft.log_probs, agreement, draft.numbers)
+            found = signs(draft.log_probs)
             sure = confidence(self.calibration, found)
             if thoughts:  # the search preferred the one before: an alternative is never surer
                 sure = min(sure, thoughts[-1].sentence.confidence)

@@ -186,4 +186,3 @@ WRITERS: dict[str, tuple[str, Writer]] = {  # format -> the ending of its files,
     "vtt": (".vtt", _of_one(vtt)),
     "chapters": (".chapters.vtt", _of_one(vtt_chapters)),
 }
-ONE_FILM = ("srt", "vtt", "chapters")  # a file of subtitles belongs to one film

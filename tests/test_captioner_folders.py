@@ -1,0 +1,245 @@
+"""Captioners as folders: how sure they are, how they are packed, how they learn new words."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.captioners import WORDS, write_captioner
+from tests.films import numbered, write_film
+
+import watchword
+from watchword.data.shapes.films import ShapesConfig
+from watchword.data.shapes.folder import write_shapes
+from watchword.describing import calibrating
+from watchword.describing.calibrating import calibrate, pack, people_no_better
+from watchword.describing.confidence import Calibration, confidence, fit, out_of_fold, rank_correlation
+from watchword.describing.eyes import choose_captioner, missing_weights
+from watchword.describing.folders import CaptionerFolder, find_captioner
+from watchword.describing.growing import grow
+from watchword.errors import WatchwordError
+from watchword.models.checkpoint import load_model, read_tensors
+from watchword.records import Clip, StreamArrays
+from watchword.store import Store
+from watchword.tensors import Stream
+
+# --- confidence ----------------------------------------------------------------------------------------------------
+
+
+def test_rank_correlation_counts_order_alone() -> None:
+    assert rank_correlation([1, 2, 3], [10, 20, 900]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_correlation([1, 1, 1], [3, 2, 1]) == 0
+    assert rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486833)  # ties share their ranks
+
+
+def test_a_calibration_learns_how_often_a_sign_is_right() -> None:
+    random = np.random.default_rng(0)
+    values = random.normal(-2, 1, 4000)
+    chance = 1 / (1 + np.exp(-(0.5 + 1.5 * (values + 2))))
+    shares = (random.random(4000) < chance).astype(float)
+    found = [{"mean_log_probability": float(value)} for value in values]
+    calibration = fit(found, shares.tolist())
+    for value in (-3.0, -2.0, -1.0):
+        true = 1 / (1 + np.exp(-(0.5 + 1.5 * (value + 2))))
+        assert calibration({"mean_log_probability": value}) == pytest.approx(true, abs=0.03)
+
+
+def test_shares_of_nothing_but_one_stay_below_one() -> None:
+    found = [{"mean_log_probability": float(value)} for value in range(30)]
+    assert 0.9 < fit(found, [1.0] * 30)(found[0]) < 1
+    same = [{"mean_log_probability": -1.0}] * 30  # a sign that never differs
+    assert fit(same, [0.5] * 30)(same[0]) == pytest.approx(0.5)
+
+
+def test_a_film_is_not_judged_by_a_calibration_that_has_seen_it() -> None:
+    random = np.random.default_rng(1)
+    found = [{"mean_log_probability": float(value)} for value in random.normal(size=40)]
+    shares = random.random(40).tolist()
+    before = out_of_fold(found, shares)
+    changed = [1 - shares[0], *shares[1:]]
+    assert out_of_fold(found, changed)[0] == before[0]
+    assert not np.array_equal(out_of_fold(found, changed), before)
+
+
+def test_without_calibration_confidence_is_the_mean_probability_of_a_word() -> None:
+    assert confidence(None, {"mean_log_probability": float(np.log(0.25))}) == pytest.approx(0.25)
+
+
+def test_a_sentence_is_compared_with_what_each_person_said() -> None:
+    cat = Clip("cat", "val", ("a cat sleeps on a sofa", "a cat sleeps on a sofa", "the weather is fine today"))
+    dog = Clip("dog", "val", ("a dog runs in the park", "a dog runs in a park", "one dog runs"))
+    same = people_no_better([cat, dog], ["a cat sleeps on a sofa", "purple monkeys shout loudly"])
+    assert same[0] == pytest.approx(2 / 3)  # ties with the two who said the same, better than the third
+    assert same[1] == 0.0
+    other = people_no_better([cat, dog], ["a cat sleeps", "a dog runs in the park"])
+    assert other[0] == pytest.approx(1 / 3)  # worse than two, better than the third
+    assert other[1] > 0.5
+
+
+def test_calibrating_on_the_test_split_is_refused(tmp_path: Path) -> None:
+    folder = CaptionerFolder(write_captioner(tmp_path / "tiny"))
+    with pytest.raises(WatchwordError, match="test split"):
+        calibrate(folder, tmp_path, tmp_path, "test")
+
+
+def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CaptionerFolder(write_captioner(tmp_path / "tiny"))
+    random = np.random.default_rng(0)
+    store = Store(tmp_path / "store")
+    rows = []
+    for number in range(24):
+        values = random.normal(size=(8, 1, 1280)).astype(np.float32)
+        box = np.array([[0.0, 0.0, 1.0, 1.0]], np.float32)
+        store.write(f"v{number}", "appearance", StreamArrays(values, np.arange(8.0), box), {"backbone": "noise"})
+        captions = [" ".join(random.permutation(WORDS)[:5]) for _ in range(3)]
+        rows.append(json.dumps({"video": f"v{number}", "split": "val", "captions": captions}))
+    (tmp_path / "captions.jsonl").write_text("\n".join(rows))
+    done = calibrate(folder, tmp_path / "captions.jsonl", store.folder)
+    assert done.calibration.about["videos"] == 24
+    done.calibration.save(folder.folder)
+    again = Calibration.load(folder.folder)
+    assert again == done.calibration
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(film, folder.folder)
+    mean = float(np.log([word.probability for word in found.best.words]).mean()) if found.best else 0
+    assert found.confidence != pytest.approx(np.exp(mean), abs=1e-3)
+    monkeypatch.setattr(calibrating, "FEWEST", 25)
+    with pytest.raises(WatchwordError, match="24 val videos"):
+        calibrate(folder, tmp_path / "captions.jsonl", store.folder)
+    (folder.folder / "calibration.json").write_text("{")
+    with pytest.raises(WatchwordError, match="damaged"):
+        Calibration.load(folder.folder)
+
+
+# --- folders -------------------------------------------------------------------------------------------------------
+
+
+def test_a_packed_captioner_says_the_same_in_half_the_bytes(tmp_path: Path) -> None:
+    whole = CaptionerFolder(write_captioner(tmp_path / "whole"))
+    packed = pack([whole], tmp_path / "packed")
+    assert {path.name for path in packed.folder.iterdir()} == {
+        "model.safetensors", "recipe.toml", "streams.json", "vocabulary.txt",
+    }  # fmt: skip
+    tensors, _ = read_tensors(packed.folder / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    assert packed.settings() == whole.settings()
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    one, other = watchword.describe(film, whole.folder), watchword.describe(film, packed.folder)
+    assert one.sentence == other.sentence
+    assert one.confidence == pytest.approx(other.confidence, abs=0.01)
+    with pytest.raises(WatchwordError, match="holds a captioner already"):
+        pack([whole], tmp_path / "packed")
+
+
+def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
+    runs = [CaptionerFolder(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
+    both = pack(runs, tmp_path / "both")
+    assert [path.name for path in both.weights] == ["model.2.safetensors", "model.safetensors"]
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(film, both.folder)
+    assert found.attention["appearance"].shape[1:] == (6, 1)
+    assert np.allclose(found.attention["appearance"].sum((1, 2)), 1, atol=1e-5)
+    (runs[1].folder / "vocabulary.txt").write_text("\n".join([*WORDS[1:], WORDS[0]]) + "\n")
+    with pytest.raises(WatchwordError, match="do not share"):
+        pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
+
+
+def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchword.describing.folders.SHIPPED", tmp_path)
+    with pytest.raises(WatchwordError, match="no captioner came with this installation"):
+        choose_captioner()
+    write_captioner(tmp_path / "light")
+    write_captioner(tmp_path / "full", streams=("appearance", "audio"))
+    monkeypatch.setattr("watchword.describing.eyes.is_present", lambda name: name != "yamnet")
+    assert missing_weights(find_captioner("full")) == ["yamnet"]
+    chosen, hint = choose_captioner()
+    assert chosen.name == "light"
+    assert hint == "a fuller captioner, full, is one command away: watchword weights get yamnet"
+    monkeypatch.setattr("watchword.describing.eyes.is_present", lambda name: True)
+    chosen, hint = choose_captioner()
+    assert (chosen.name, hint) == ("full", "")
+
+
+def test_an_unknown_name_gets_the_one_that_was_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchword.describing.folders.SHIPPED", tmp_path)
+    write_captioner(tmp_path / "light")
+    with pytest.raises(WatchwordError, match="did you mean 'light'"):
+        find_captioner("lihgt")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WatchwordError, match=r"has no recipe\.toml"):
+        find_captioner(tmp_path / "empty")
+
+
+# --- new words -----------------------------------------------------------------------------------------------------
+
+
+def test_a_captioner_that_learns_words_keeps_what_it_knows(tmp_path: Path) -> None:
+    known = CaptionerFolder(write_captioner(tmp_path / "known"))
+    clips = [Clip("v", "train", ("a zebra is running", "a zebra is eating"))]
+    folder = grow(known, clips, 1, tmp_path / "grown")
+    grown = CaptionerFolder(folder).vocabulary
+    assert grown.words[: len(known.vocabulary)] == known.vocabulary.words
+    assert set(grown.words[len(known.vocabulary) :]) == {"zebra", "eating"}
+    old, new = load_model(known.weights[0], known.vocabulary), load_model(folder / "model.safetensors", grown)
+    mask = torch.ones(1, 3, 1, dtype=torch.bool)
+    stream = Stream(torch.randn(1, 3, 1, 1280), mask, torch.zeros(1, 3), torch.zeros(1, 3, 1, 4))
+    with torch.no_grad():
+        logits = []
+        for model in (old, new):
+            memory, state = model.encode({"appearance": stream})
+            logits.append(model.logits(model.step(torch.tensor([[1]]), memory, state).outputs))
+    assert torch.equal(logits[0], logits[1][..., : len(known.vocabulary)])
+    once = grow(known, [replace(clips[0], captions=("a zebra is running",))], 2, tmp_path / "rare")
+    assert "zebra" not in CaptionerFolder(once).vocabulary  # said once where twice is asked for
+
+
+@pytest.mark.slow
+def test_own_films_and_captions_become_a_captioner(tmp_path: Path) -> None:
+    """The tutorial's command, from a captioner that knows none of the words."""
+    from typer.testing import CliRunner
+
+    from watchword.app.cli import app
+
+    run = CliRunner()
+    drawn = run.invoke(app, ["shapes", str(tmp_path), "--films", "12", "--videos", "--distractors", "0"])
+    assert drawn.exit_code == 0, drawn.output
+    (tmp_path / "videos" / "shapes000003.mp4").write_bytes(b"broken")
+    start, output = write_captioner(tmp_path / "start"), tmp_path / "run"
+    words = ["train", "--videos", str(tmp_path / "videos"), "--captions", str(tmp_path / "captions.csv")]
+    words += ["--start", str(start), "--output", str(output), "--epochs", "2"]
+    done = run.invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "shapes000003.mp4" in done.stderr  # one bad film is told, and left out
+    assert "shapes000003" not in (output / "captions.jsonl").read_text()
+    words_known = CaptionerFolder(output).vocabulary.words
+    assert words_known[: len(WORDS) + 4] == ("<pad>", "<bos>", "<eos>", "<unk>", *WORDS)
+    assert "circle" in words_known
+    assert (output / "scores-test.json").exists()
+    again = run.invoke(app, words)
+    assert again.exit_code == 0, again.output  # nothing left to do
+    film = tmp_path / "videos" / "shapes000008.mp4"
+    said = run.invoke(app, ["describe", str(film), "--model", str(output)])
+    assert said.exit_code == 0, said.output
+    assert said.stdout.strip()
+
+
+def test_own_data_are_two_things(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from watchword.app.cli import app
+
+    done = CliRunner().invoke(app, ["train", "--videos", str(tmp_path)])
+    assert isinstance(done.exception, WatchwordError)
+    assert "--captions" in str(done.exception)
+
+
+def test_captions_without_films_are_told(tmp_path: Path) -> None:
+    from watchword.app.own_data import OwnData, train_own
+
+    write_shapes(tmp_path, ShapesConfig(films=10))
+    (tmp_path / "films").mkdir()
+    with pytest.raises(WatchwordError, match="none of the 10 videos"):
+        train_own(OwnData(tmp_path / "films", tmp_path / "captions.jsonl", tmp_path / "run", None, 1))
