@@ -229,16 +229,20 @@ def consensus(
     """What most of S drawn sentences agree with: minimum Bayes risk (Kumar and Byrne 2004) over n-grams.
 
     The likeliest sentence is often a strange one. Here the drawn sentences vote, for each other and for those of a beam
-    search: a score is the mean likeness to what was drawn, 0..1, so it also tells how sure the speaker is.
+    search: a score is the mean likeness to what was drawn, 0..1, so it also tells how sure the speaker is. As many as
+    the beam is wide are found, all different (where there are fewer, repeated ones score -inf).
     """
     draws = torch.Generator(streams[next(iter(streams))].values.device).manual_seed(seed)
     drawn = sample(speaker, streams, num_sentences, max_words, temperature=temperature, generator=draws).sentences
     found = beam(speaker, streams, beams, max_words, num_best=beams, length_power=length_power).sentences
     longest = max(drawn.shape[2], found.shape[2])
     drawn, found = (torch.nn.functional.pad(part, (0, longest - part.shape[2])) for part in (drawn, found))
-    candidates = torch.cat([found, drawn], 1)
-    scores, order = likeness(candidates, drawn).mean(-1).sort(dim=-1, descending=True, stable=True)
-    return Found(candidates.gather(1, order.unsqueeze(-1).expand_as(candidates)), scores)
+    candidates = torch.cat([found, drawn], 1)  # (B, C, T)
+    same = (candidates.unsqueeze(1) == candidates.unsqueeze(2)).all(-1)  # (B, C, C)
+    repeated = same.tril(-1).any(-1)
+    votes = likeness(candidates, drawn).mean(-1).masked_fill(repeated, float("-inf"))
+    scores, order = votes.topk(beams, -1)
+    return Found(candidates.gather(1, order.unsqueeze(-1).expand(-1, -1, longest)), scores)
 
 
 def likeness(some: Tensor, others: Tensor, longest: int = 4) -> Tensor:

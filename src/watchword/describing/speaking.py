@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from watchword.data.dataset import evenly_chosen, pad_streams
-from watchword.decoding import Ensemble, Speaker, Tidy, beam, follow
+from watchword.decoding import Ensemble, Found, Speaker, Tidy, beam, consensus, follow
 from watchword.describing.confidence import Calibration, Signs, confidence, signs
 from watchword.describing.folders import CaptionerFolder
 from watchword.describing.result import Sentence, Word
 from watchword.models.checkpoint import load_model
 from watchword.records import FloatArray, StreamArrays
-from watchword.tensors import EOS, PAD
+from watchword.tensors import EOS, PAD, Streams
 from watchword.text.sentences import never_last, without_loose_end
 from watchword.text.vocabulary import Vocabulary
 
@@ -52,11 +52,11 @@ class Voice:
 
     def __init__(
         self, speaker: Speaker, vocabulary: Vocabulary, streams: Sequence[str], moments: int | None, max_words: int,
-        length_power: float = 0.5, calibration: Calibration | None = None,
+        length_power: float = 0.5, votes: int = 0, calibration: Calibration | None = None,
     ) -> None:  # fmt: skip
         self.speaker, self.vocabulary = speaker, vocabulary
         self.streams, self.moments, self.max_words = tuple(streams), moments, max_words
-        self.length_power, self.calibration = length_power, calibration
+        self.length_power, self.votes, self.calibration = length_power, votes, calibration
         self.tidy = Tidy(speaker, never_last(vocabulary))
 
     @classmethod
@@ -66,7 +66,7 @@ class Voice:
         speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
         return cls(
             speaker, vocabulary, recipe.data.streams, recipe.data.moments, recipe.data.max_words,
-            recipe.selection.length_power, Calibration.load(folder.folder),
+            recipe.selection.length_power, recipe.selection.votes, Calibration.load(folder.folder),
         )  # fmt: skip
 
     @torch.inference_mode()
@@ -91,6 +91,13 @@ class Voice:
             looks = {name: weights[row] for name, weights in attention.items() if name in self.streams}
             answers.append(self._thoughts(drafts, looks, chosen[row], stretch.start)[:top])
         return answers
+
+    def _search(self, streams: Streams, width: int) -> Found:
+        """All that are found are kept: what they agree on is a sign."""
+        most, power = self.max_words + 1, self.length_power
+        if self.votes:
+            return consensus(self.tidy, streams, self.votes, most, beams=width, length_power=power)
+        return beam(self.tidy, streams, width, most, num_best=width, length_power=power)
 
     def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
         """Different sentences in the order of the search. One that never ended loses its loose end."""

@@ -275,7 +275,7 @@ class Trainer:
         random_state = torch.get_rng_state()
         model = self.judged.eval()
         selection = self.recipe.selection
-        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words)
+        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, selection.votes)
         captions = caption_videos(
             model, self.validation.features, self.validation.videos, self.vocabulary, search,
             device=self.accelerator.device,
