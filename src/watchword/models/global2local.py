@@ -188,7 +188,7 @@ def _gathered_sum(values: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     row = places * frame.unsqueeze(-1) + torch.arange(places, device=chosen.device)  # (B, S, k, N)
     row, weights = row.flatten(0, 1).flatten(1), weights.flatten(0, 1).flatten(1)  # (B S, k N)
     bags = nn.functional.embedding_bag(row, values.flatten(0, 2), mode="sum", per_sample_weights=weights)
-    return bags.unflatten(0, chosen.shape[:2])
+    return bags.view(*chosen.shape[:2], -1)
 
 
 def _one_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
