@@ -12,6 +12,7 @@ from watchword.errors import WatchwordError
 from watchword.records import FloatArray, Frames
 
 STRIP, COLUMNS, GAP, TEXT = 10, 5, 6, 40  # frames that show the film, pictures a row, pixels
+HOT = 4.0
 PAPER, INK, PALE = (250, 249, 246), (40, 40, 44), (120, 120, 126)
 
 
@@ -21,15 +22,18 @@ def frame_of_each_word(attention: FloatArray) -> list[int]:
 
 
 def heat_of(places: FloatArray, boxes: FloatArray, size: tuple[int, int]) -> FloatArray:
-    """How much each pixel was looked at, 0..1: places (N,), boxes (N, 4), size (width, height) -> (height, width)."""
+    """How much each pixel was looked at: places (N,), boxes (N, 4), size (width, height) -> (height, width).
+
+    1 is `HOT` times as much as if the whole picture were looked at evenly: attention that chooses nothing glows little.
+    """
     width, height = size
     heat = np.zeros((height, width))
     edges = np.rint(boxes * (width, height, width, height)).astype(int)
     for weight, (left, top, right, bottom) in zip(places, edges, strict=True):
         if right > left and bottom > top:
             heat[top:bottom, left:right] += weight / ((right - left) * (bottom - top))  # a small box is hotter
-    if heat.max() > 0:
-        heat /= heat.max()
+    even = max(float(places.sum()), 1e-12) / (width * height)
+    heat = (heat / (HOT * even)).clip(0, 1)
     grey = Image.fromarray((255 * heat).astype(np.uint8)).filter(ImageFilter.GaussianBlur(max(size) / 40))
     return np.asarray(grey) / 255
 
