@@ -28,7 +28,7 @@ import watchword
 from watchword.app.cli import app
 from watchword.describing import describer as describer_module
 from watchword.describing.asking import Asked
-from watchword.describing.cutting import LONGEST, SHORTEST, NetworkCuts, Stretches
+from watchword.describing.cutting import LONGEST, SHORTEST, NetworkCuts, Stretches, cut_film
 from watchword.describing.describer import Describer
 from watchword.describing.folders import SHIPPED, CaptionerFolder, shipped
 from watchword.describing.result import Description, Sentence, Shot, Word
@@ -429,6 +429,48 @@ def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
 
 def said(text: str, start: float, end: float, sure: float = 0.5) -> Shot:
     return Shot(start, end, (Sentence(tuple(Word(word, 0.5) for word in text.split()), sure),))
+
+
+def test_a_film_of_any_length_goes_through_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes, a cut every 30 s: the frames that are held are those of the stretch in hand."""
+    from watchword.features import stretches
+    from watchword.features.watching import Moments, PictureWatcher
+
+    def blind(self: PictureWatcher, frames: Frames) -> Iterator[Moments]:
+        yield Moments(frames.times, {"pooled": torch.zeros(len(frames.times), 1280)}, self.backbone)
+
+    monkeypatch.setattr(PictureWatcher, "see", blind)
+    most = 0
+    add = stretches._Held.add
+
+    def counted(self: Any, frames: Frames) -> None:
+        nonlocal most
+        add(self, frames)
+        most = max(most, len(self.frames))
+
+    monkeypatch.setattr(stretches._Held, "add", counted)
+    colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]
+    pictures = [np.full((24, 32, 3), colour, np.uint8) for colour in colours]
+    film = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
+    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4", "appearance.pixels=32"]))
+    found = list(extract_stretches(extraction, film, ["appearance"], cut_film(0.0, 600.0), []))
+    assert len(found) == 60
+    assert {end - start for start, end, _ in found} == {10.0}
+    assert most <= 4 * (LONGEST + SHORTEST) + 32  # four a second, and two chunks
+
+
+def test_a_name_of_any_bytes_is_written_in_every_format(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9 [bold]\n.mp4")
+    try:
+        odd.write_bytes(clip.read_bytes())
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    for form in ("text", "json", "csv", "vtt"):
+        where = ["--output", tmp_path / "out"] if form == "vtt" else []
+        done = run(odd, clip, *where, "--model", captioner, "--format", form)
+        assert done.exit_code == 0, done.output
+        if form == "json":
+            assert json.loads(done.stdout)["films"][0]["film"].endswith("caf\\xe9 [bold]\\n.mp4")
 
 
 def test_neighbours_that_say_the_same_become_one() -> None:

@@ -5,7 +5,7 @@ The public door. Importing it is quick: torch is loaded by the functions that ne
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchword.describing.describer import Describer
@@ -26,16 +26,25 @@ def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> 
     return train_recipe(read_recipe(path, words), Path(output) if output else Path("runs") / path.stem)
 
 
-def describe(film: str | Path, captioner: "str | Path | Describer | None" = None, **asked: Any) -> "Description":
+def describe(
+    film: str | Path,
+    captioner: "str | Path | Describer | None" = None,
+    *,
+    top: int = 1,
+    beam: int = 5,
+    at_least: float = 0.0,
+    timeline: bool | None = None,
+) -> "Description":
     """What is to be seen in a film: its sentence, confidence, alternatives, shots, and where each word looked.
 
     `captioner` is a run, a shipped captioner's name, or what `load` returned; without one, the best that can work here.
-    `top`, `at_least`, `beam`, `timeline`: as in `Describer.describe`.
+    A film of more than 40 seconds becomes a timeline unless `timeline` says otherwise. `top` sentences for each shot;
+    a shot whose best is less sure than `at_least` is left out.
     """
     from watchword.describing.describer import Describer
 
     describer = captioner if isinstance(captioner, Describer) else Describer.open(captioner)
-    return describer.describe(film, **asked)
+    return describer.describe(film, top=top, beam=beam, at_least=at_least, timeline=timeline)
 
 
 def load(captioner: str | Path | None = None, store: str | Path | None = None) -> "Describer":

@@ -152,13 +152,15 @@ class Desk:
 
     def work(self) -> None:
         from watchword.app.progress import film_bar
+        from watchword.media import shown
 
         with film_bar(len(self.session.films)) as show:
             for film in self.session.run():
                 if not self.films or self.films[-1] is not film:
                     self.films.append(film)
                     self.printed = 0
-                show.update(film.film.name, film.reached, film.seconds, len(self.films) - 1 + film.is_done)
+                name, done = shown(Path(film.film.name)), len(self.films) - 1 + film.is_done
+                show.update(name, film.reached, film.seconds, done)
                 lines = self.lines_of(film) if self.shows_text else []
                 if lines or film.problem:
                     with show.aside():
@@ -169,16 +171,19 @@ class Desk:
     def lines_of(self, film: "Progress", stopped: bool = False) -> list[str]:
         """What can be said for good: the last shot may still be joined with the next."""
         from watchword.describing.writers import shot_lines
+        from watchword.media import shown
 
         description = self.description(film)
         is_timeline = self.session.asked.as_timeline(film.seconds)
         ready = description.shots[self.printed : None if film.is_done or stopped else -1]
-        head = [str(film.film)] if ready and is_timeline and self.named and not self.printed else []
+        head = [shown(film.film)] if ready and is_timeline and self.named and not self.printed else []
         self.printed += len(ready)
-        name = str(film.film) if self.named else ""
+        name = shown(film.film) if self.named else ""
         return head + [line for shot in ready for line in shot_lines(shot, is_timeline=is_timeline, name=name)]
 
     def tell(self, film: "Progress", lines: list[str]) -> None:
+        from watchword.media import shown
+
         for line in lines:
             typer.echo(line)
         if film.problem:
@@ -187,7 +192,7 @@ class Desk:
             say(f"warning: {warning}")
         if film.is_done and film.shots and not self.description(film).shots:
             surest = max(shot.best.confidence for shot in film.shots)
-            say(f"{film.film}: nothing said, the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}")
+            say(f"{shown(film.film)}: nothing said, the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}")
 
     def description(self, film: "Progress") -> "Description":
         describer = self.session.open() if film.shots else None
@@ -218,9 +223,10 @@ class Desk:
 
     def where_it_stopped(self) -> str:
         from watchword.describing.writers import clock
+        from watchword.media import shown
 
         film = self.films[-1] if self.films else None
-        place = f" in {film.film.name} at {clock(film.reached)} of {clock(film.seconds)}" if film else ""
+        place = f" in {shown(film.film)} at {clock(film.reached)} of {clock(film.seconds)}" if film else ""
         how = "; go on with the same command and --resume" if self.target is not None else ""
         return f"stopped{place}{how}"
 

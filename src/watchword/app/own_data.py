@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from watchword.records import Clip
     from watchword.training import Run
 
+FILMS_A_WORKER = 16   # fewer are not worth the start of a process
 FEW_CAPTIONS = 3000   # of training: below, every word is learned that was said once
 WITHOUT_CAPTIONER = {"name": "soft_attention", "hidden_size": 256, "embedding_size": 200, "attention_size": 128}
 
@@ -86,7 +87,8 @@ def extract_films(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
     bad: dict[str, str] = {}
     with bar(transient=True) as progress:
         task = progress.add_task("looking at the films", total=len(waiting))
-        for outcome in extract_local(job, waiting, min(cores(), len(waiting))):
+        workers = min(cores(), max(1, len(waiting) // FILMS_A_WORKER))
+        for outcome in extract_local(job, waiting, workers):
             if outcome.problem:
                 bad[outcome.film.video] = outcome.problem
                 console.print(f"watchword: {outcome.problem}", soft_wrap=True, markup=False)

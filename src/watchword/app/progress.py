@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class FilmBar:
     """How far a film is, and how many films are done; it steps aside for lines on the screen."""
 
     def __init__(self, num_films: int) -> None:
-        self.num_films = num_films
+        self.num_films, self.name = num_films, ""
         self.progress = Bar(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[place]}"), TextColumn("left"),
             TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
@@ -66,8 +67,9 @@ class FilmBar:
         place = f"{films_done} of {self.num_films}"
         self.progress.update(self.films, completed=films_done, place=place)
         minutes = " of ".join(f"{round(time) // 60}:{round(time) % 60:02d}" for time in (reached, seconds))
-        if self.progress.tasks[self.film].description != name:
-            self.progress.reset(self.film, description=name, total=seconds or None, completed=int(reached))
+        if self.name != name:
+            self.name = name
+            self.progress.reset(self.film, description=escape(name), total=seconds or None, completed=int(reached))
         self.progress.update(self.film, completed=reached, place=minutes)
 
     @contextmanager

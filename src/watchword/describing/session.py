@@ -84,9 +84,9 @@ class Ledger:
     def note(self, film: Progress, row: dict[str, Any]) -> None:
         if self.path is None:
             return
-        line = json.dumps({"film": _identity(film.film), "seconds": film.seconds, **row}, ensure_ascii=False)
+        line = json.dumps({"film": _identity(film.film), "seconds": film.seconds, **row})
         try:
-            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            with self.path.open("a", encoding="ascii") as file:
                 file.write(line + "\n")
         except OSError as error:
             raise WatchwordError(f"cannot write {self.path}: {error.strerror or error}") from error

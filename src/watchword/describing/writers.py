@@ -10,6 +10,7 @@ from typing import Any
 
 from watchword.describing.result import Description, Sentence, Shot, Word
 from watchword.describing.timeline import chapters
+from watchword.media import shown
 from watchword.text.sentences import as_sentence
 
 SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
@@ -21,9 +22,10 @@ SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
 def text_lines(description: Description, *, named: bool) -> list[str]:
     """A sentence for a film described whole, a line for each shot of a timeline; alternatives are set in below."""
     is_timeline = not is_whole(description)
-    lines = [f"{description.film}"] if is_timeline and named else []
+    name = shown(description.film) if named else ""
+    lines = [name] if is_timeline and named else []
     for shot in description.shots:
-        lines += shot_lines(shot, is_timeline=is_timeline, name=str(description.film) if named else "")
+        lines += shot_lines(shot, is_timeline=is_timeline, name=name)
     return lines
 
 
@@ -72,12 +74,16 @@ def srt(description: Description) -> str:
 
 def vtt(description: Description) -> str:
     """WebVTT for a track of kind `descriptions`: read aloud, or shown to those who cannot see."""
-    return _webvtt(description.shots, f"descriptions of {description.film.name} by watchword")
+    return _webvtt(description.shots, f"descriptions of {_name(description)} by watchword")
 
 
 def vtt_chapters(description: Description) -> str:
     """WebVTT for a track of kind `chapters`: titles to jump to, one line each, one after the other."""
-    return _webvtt(chapters(description.shots), f"chapters of {description.film.name} by watchword")
+    return _webvtt(chapters(description.shots), f"chapters of {_name(description)} by watchword")
+
+
+def _name(description: Description) -> str:
+    return shown(Path(description.film.name))
 
 
 def _webvtt(shots: Sequence[Shot], note: str) -> str:
@@ -106,14 +112,14 @@ def as_json(descriptions: Sequence[Description], problems: Sequence[tuple[Path, 
     """One document for all films; docs/describe.schema.json says what is in it."""
     captioner = descriptions[0].captioner if descriptions else None
     films: list[dict[str, Any]] = [film_values(description) for description in descriptions]
-    films += [{"film": str(path), "problem": problem} for path, problem in problems]
+    films += [{"film": shown(path), "problem": problem} for path, problem in problems]
     document = {"schema": 1, "captioner": captioner, "films": films}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def film_values(description: Description) -> dict[str, Any]:
     return {
-        "film": str(description.film),
+        "film": shown(description.film),
         "seconds": round(description.seconds, 3),
         "sentence": description.sentence or None,
         "confidence": round(description.confidence, 4),
@@ -162,7 +168,7 @@ def as_csv(descriptions: Sequence[Description]) -> str:
     for description in descriptions:
         for shot in description.shots:
             times = [f"{shot.start:.3f}", f"{shot.end:.3f}"]
-            rows.writerow([description.film, *times, shot.best.text, f"{shot.best.confidence:.4f}"])
+            rows.writerow([shown(description.film), *times, shot.best.text, f"{shot.best.confidence:.4f}"])
     return text.getvalue()
 
 

@@ -9,7 +9,7 @@
 
 from watchword.media.audio import iterate_audio, read_audio
 from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_frames, watch
-from watchword.media.opening import DamagedFilm
+from watchword.media.opening import DamagedFilm, shown
 from watchword.media.pictures import CentreCrop, ShortSide, Squash
 from watchword.media.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
 from watchword.media.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
@@ -40,5 +40,6 @@ __all__ = [
     "read_frames",
     "read_timeline",
     "shots_from_cuts",
+    "shown",
     "watch",
 ]
