@@ -58,29 +58,18 @@ def _root() -> None:
     """Keeps every verb a sub-command, however many there are."""
 
 
-app.command()(describe)
-app.command()(demo)
-app.command()(train)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(masking)
-app.command()(calibrate)
-app.command()(pack)
-app.command()(models)
-app.command()(shapes)
-app.command()(bias)
-app.command()(diction)
-app.command()(sweep)
-app.command()(regions)
-app.command()(pointing)
-app.command()(heatmap)
-app.command()(wording)
-app.command()(order)
-app.add_typer(features, name="features")
-app.add_typer(weights, name="weights")
-app.command("score")(score)
-app.command()(refocus)
-app.command()(kinds)
+VERBS = {
+    "For films": (describe, calibrate, pack),
+    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
+    "Look inside: the papers' figures": (
+        bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus,
+    ),
+}  # fmt: skip
+for panel, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(rich_help_panel=panel)(verb)
+app.add_typer(features, name="features", rich_help_panel="Features")
+app.add_typer(weights, name="weights", rich_help_panel="Features")
 
 
 def main() -> None:
