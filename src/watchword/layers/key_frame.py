@@ -12,17 +12,23 @@ class KeyFrameGRU(nn.Module):
     one packed batch. Together they read F + 1 frames a video; a plain bidirectional GRU reads 2 F.
     """
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
+    def __init__(self, input_size: int, hidden_size: int, normalise: bool = False) -> None:
         super().__init__()
         self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
         self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
-        self.combine = nn.Linear(2 * hidden_size, hidden_size)
+        self.combine = linear(2 * hidden_size, hidden_size, normalise)
 
     def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
         """frames (B, F, D), of which the first lengths (B,) are real, key frames (B,) -> (B, H)."""
         before = _read(self.to_first, frames, key, -1, key + 1)       # key ... 0
         after = _read(self.to_last, frames, key, 1, lengths - key)    # key ... length - 1
         return self.combine(torch.cat([before, after], -1)).tanh()
+
+
+def linear(input_size: int, output_size: int, normalise: bool) -> nn.Module:
+    """A linear map on its way to a tanh; normalised, it cannot drive the tanh to where nothing is learned any more."""
+    plain = nn.Linear(input_size, output_size)
+    return nn.Sequential(plain, nn.LayerNorm(output_size)) if normalise else plain
 
 
 def _read(gru: nn.GRU, frames: Tensor, start: Tensor, direction: int, count: Tensor) -> Tensor:

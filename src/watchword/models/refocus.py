@@ -19,7 +19,8 @@ Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (
 
 Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
 copy of the watcher, so that a film that nobody saved has one too. Ours, and off unless asked for: features are first
-projected (`projected_size`); while training the key frame is drawn, so that others are tried (`training_key`).
+projected (`projected_size`); the maps to h and o are normalised (`normalise`); while training the key frame is drawn, so
+that others are tried (`training_key`).
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import flat_places, masked_mean
-from watchword.layers.key_frame import KeyFrameGRU
+from watchword.layers.key_frame import KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -45,6 +46,7 @@ class RefocusConfig(CaptionerConfig):
     dropout: float = Field(0.5, ge=0, lt=1)          # Sec. 4.2: at the end of the decoder, nowhere else
     attention_size: int = Field(512, ge=1)           # ours: not stated
     projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
+    normalise: bool = False                          # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
     temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
     spatial: str = ""                                # ... whose places are looked at; "": the last; "none": no such
@@ -210,10 +212,10 @@ class Watcher(nn.Module):
         if sound_width:
             self.project_sound, self.sound_size = projection(sound_width, config.projected_size)
         if config.variant != "attention":
-            self.read = KeyFrameGRU(self.frame_size, hidden)
-            self.with_sound = nn.Linear(hidden + self.sound_size, hidden)            # W_a
+            self.read = KeyFrameGRU(self.frame_size, hidden, config.normalise)
+            self.with_sound = linear(hidden + self.sound_size, hidden, config.normalise)  # W_a
         if config.variant == "vre":
-            self.merge = nn.Linear(2 * hidden, hidden)                               # W_m
+            self.merge = linear(2 * hidden, hidden, config.normalise)                     # W_m
             self.refocusing = ProductAttention(hidden, self.frame_size, config.attention_size)  # W_o, W_v, W_alpha
 
     def project(self, frames: Tensor, sound: Tensor | None) -> tuple[Tensor, Tensor | None]:
