@@ -19,8 +19,8 @@ Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (
 
 Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
 copy of the watcher, so that a film that nobody saved has one too. Ours, and off unless asked for: features are first
-projected (`projected_size`); the maps to h and o are normalised (`normalise`); while training the key frame is drawn, so
-that others are tried (`training_key`).
+projected (`projected_size`); the maps to h and o are normalised (`normalise`); while training the key frame is drawn,
+so that others are tried (`training_key`).
 """
 
 from collections.abc import Mapping
