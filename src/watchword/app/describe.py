@@ -43,6 +43,7 @@ def describe(
     ] = None,
     beam: Annotated[int, typer.Option(min=1, max=100, help="Sentences kept in the search.")] = 5,
     from_list: Annotated[Path | None, typer.Option("--list", help="A file, one film a line; - is the input.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="A film of 4 seconds that is fetched for you.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped job with this --output was.")] = False,
 ) -> None:
     """Say what is to be seen in films.
@@ -54,6 +55,10 @@ def describe(
     watchword describe holiday/ --output holiday.json    every film of a folder
     """
     words = [word for word in videos or [] if word != "-"]
+    if example:
+        from watchword.describing.example import example_film
+
+        words.append(str(example_film()))
     if from_list is not None or "-" in (videos or []):
         words += listed(from_list or Path("-"))
     if not words:
