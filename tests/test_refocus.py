@@ -135,6 +135,21 @@ def test_the_first_input_is_what_was_seen_and_no_word() -> None:
     assert torch.equal(before, follow(model, streams(), SENTENCES[:, :, 1:]).outputs)
 
 
+def test_what_is_normalised_is_not_driven_to_where_nothing_is_learned() -> None:
+    """The way in which o dies in training: all films push its maps the same way, until every tanh is 1 or -1."""
+    shares = []
+    for normalise in (False, True):
+        model = vre(normalise=normalise).eval()
+        with torch.no_grad():
+            for name, parameter in model.watcher.named_parameters():
+                if "combine" in name or "with_sound" in name or "merge" in name:
+                    parameter.mul_(1 if name.endswith("1.weight") else 1000)  # not the scale of the norm itself
+            video = model.watch(streams())[1]["video"]
+        shares.append(float((video.abs() > 0.99).float().mean()))
+    assert shares[0] > 0.95
+    assert shares[1] < 0.3
+
+
 @pytest.mark.parametrize(
     ("settings", "widths", "message"),
     [
