@@ -363,12 +363,16 @@ def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -
     random = np.random.default_rng(0)
     pictures = random.integers(0, 256, (230, 27, 48, 3)).astype(np.uint8)
     pictures[:, 0, 0, 0] = 0
+    pictures[:, 0, 0, 1] = np.arange(230)
     pictures[[60, 61, 149, 150], 0, 0, 0] = 255  # the frames that end a shot
     times = np.arange(230) / 25
 
     class Marks:
         def __call__(self, window: torch.Tensor) -> torch.Tensor:
             assert window.shape == (1, 100, 27, 48, 3)
+            numbers = window[0, :, 0, 0, 1].tolist()
+            for one, other in pairwise(numbers):  # in order, without a hole; only the film's ends stand still
+                assert other == one + 1 or (other == one and one in {0, 229})
             return window[:, :, 0, 0, 0].float() - 128
 
     found = []

@@ -197,7 +197,8 @@ class Desk:
             say(f"warning: {warning}")
         if film.is_done and film.shots and not self.description(film).shots:
             surest = max(shot.best.confidence for shot in film.shots)
-            say(f"{shown(film.film)}: nothing said, the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}")
+            least = f"the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}"
+            say(f"{shown(film.film)}: nothing said, {least}")
 
     def description(self, film: "Progress") -> "Description":
         describer = self.session.open() if film.shots else None
