@@ -4,7 +4,8 @@
 
 Test films, captions as people said them. At every word that names the subject or its looks (object, colour, texture,
 size): is the subject in sight in the frames that were chosen, and how much of the attention within such a frame lies on
-its box? Chance is a frame, and a box of such a frame, drawn at random from those that are there.
+its box, on those of other things, on mere background? Chance is a frame, and a box of such a frame, drawn at random
+from those that are there.
 """
 
 import argparse
@@ -35,13 +36,15 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     captioner = LoadedCaptioner.load(run)
     truths = read_truth(folder / "truth.jsonl")
     clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
-    found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": []}
+    found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": [],
+                                     "other things": [], "background": []}  # fmt: skip
     for clip in clips:
         truth = truths[clip.video]
         sentences = pad_sentences([encode_captions(clip.captions, captioner.vocabulary, 20)])
         streams = captioner.features.read([clip.video])
         followed = follow(captioner.model, streams, sentences[:, :, 1:], keep_attention=True)
         attention = followed.attention["local:regions"][0].numpy()  # (S, T, F, N)
+        background = np.array([thing is None for thing in truth.things])
         in_sight, there = truth.visible[:, truth.subject], truth.visible.any(1)
         for sentence, looked in zip(sentences[0, :, 1:].tolist(), attention, strict=True):
             for word, weights in zip(captioner.vocabulary.decode(sentence), looked, strict=False):
@@ -53,6 +56,8 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
                 for frame in chosen[in_sight[chosen]]:
                     inside = weights[frame] / weights[frame].sum()
                     found["box"].append(float(inside[truth.subject]))
+                    found["background"].append(float(inside[background].sum()))
+                    found["other things"].append(1 - found["background"][-1] - found["box"][-1])
                     found["box first"].append(float(inside.argmax() == truth.subject))
                     found["box chance"].append(1 / float(truth.visible[frame].sum()))
     return {name: float(np.mean(values)) for name, values in found.items()} | {"words": len(found["frame"])}
