@@ -47,6 +47,14 @@ def test_a_calibration_learns_how_often_a_sign_is_right() -> None:
         assert calibration({"mean_log_probability": value}) == pytest.approx(true, abs=0.03)
 
 
+def test_few_films_do_not_turn_what_is_known_upside_down() -> None:
+    found = [{"mean_log_probability": float(value)} for value in np.linspace(-3, -1, 25)]
+    against = fit(found, np.linspace(0.6, 0.4, 25).tolist())  # by chance, likelier sentences were a little worse
+    assert against(found[0]) < against(found[-1])
+    many = fit(found * 40, np.linspace(0.6, 0.4, 25).tolist() * 40)
+    assert many(found[0]) > many(found[-1])  # a thousand films are believed
+
+
 def test_shares_of_nothing_but_one_stay_below_one() -> None:
     found = [{"mean_log_probability": float(value)} for value in range(30)]
     assert 0.9 < fit(found, [1.0] * 30)(found[0]) < 1

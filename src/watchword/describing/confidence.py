@@ -3,7 +3,7 @@
 A captioner's own probabilities rank its sentences only roughly. So signs of a good sentence are weighed by what was
 seen on a validation split: the confidence of a sentence is the probability that it agrees with what people say about
 the film at least as well as a person who is asked (CIDEr-D against the other people's captions). It is a logistic
-regression on the share of people who did no better; a ridge keeps it sober on few films.
+regression on the share of people who did no better; what other data sets taught keeps it sober on few films.
 """
 
 import json
@@ -19,7 +19,11 @@ from watchword.errors import WatchwordError
 from watchword.files import write_whole
 
 FILE = "calibration.json"
-RIDGE = 4.0  # as if so many films had said that a sign means nothing
+# What is known beforehand: on MSVD's validation split the slopes (for one standard deviation of the sign) were 0.59,
+# 0.63 and 0.78 with three captioners, each with an information of about 16. Half of that speaks in every fit: a
+# validation split of 50 films alone may say anything.
+PRIOR = {"mean_log_probability": 0.6}
+RIDGE = 8.0
 
 Signs = Mapping[str, float]
 
@@ -77,7 +81,8 @@ def fit(found: Sequence[Signs], shares: Sequence[float], about: Mapping[str, Any
     centre, scale = values.mean(0), values.std(0)
     scale[scale < 1e-9] = 1.0  # a sign that never differs says nothing
     design = np.concatenate([np.ones((len(values), 1)), (values - centre) / scale], 1)
-    weights = _logistic(design, np.asarray(shares, np.float64))
+    prior = np.array([0.0, *(PRIOR.get(name, 0.0) for name in names)])
+    weights = _logistic(design, np.asarray(shares, np.float64), prior)
 
     def by_name(numbers: NDArray[np.float64]) -> dict[str, float]:
         return {name: float(number) for name, number in zip(names, numbers, strict=True)}
@@ -85,14 +90,16 @@ def fit(found: Sequence[Signs], shares: Sequence[float], about: Mapping[str, Any
     return Calibration(float(weights[0]), by_name(centre), by_name(scale), by_name(weights[1:]), dict(about or {}))
 
 
-def _logistic(design: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Newton's method; the bias is held lightly, so that shares of 0 or 1 alone do not send it to infinity."""
+def _logistic(
+    design: NDArray[np.float64], shares: NDArray[np.float64], prior: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Newton's method, drawn to the prior. The bias is held lightly: shares of 1 alone do not send it to infinity."""
     ridge = np.full(design.shape[1], RIDGE)
     ridge[0] = 1e-2
     weights = np.zeros(design.shape[1])
     for _ in range(50):
         odds = 1 / (1 + np.exp(-np.clip(design @ weights, -50, 50)))
-        slope = design.T @ (shares - odds) - ridge * weights
+        slope = design.T @ (shares - odds) - ridge * (weights - prior)
         bend = (design * (odds * (1 - odds))[:, None]).T @ design + np.diag(ridge)
         step = np.linalg.solve(bend, slope)
         weights += step
