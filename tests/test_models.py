@@ -23,6 +23,9 @@ G2L: dict[str, object] = {
     "feature_size": 16, "aligned_size": 8, "attention_size": 12, "region_stream": "appearance",
 }  # fmt: skip
 STATS: dict[str, object] = {"feature_size": 16, "attention_size": 16}
+DUAL_AFR: dict[str, object] = {
+    "layers": ["appearance", "motion"], "shapes": [[1, 1, 2], [1, 1, 1]], "attention_size": 16, "initial_range": 0.4,
+}  # fmt: skip
 # "model variant" -> what it must be told about the streams of these tests; a model without variants stands by itself
 VARIANTS: dict[str, dict[str, object]] = {
     "hierarchical na": {"variant": "na", "objects": "appearance"},
@@ -43,13 +46,24 @@ VARIANTS: dict[str, dict[str, object]] = {
     "stats attention": {"variant": "st", "pooling": "attention", **STATS},
     "stats mean_attention": {"variant": "st", "pooling": "mean_attention", **STATS},
     "stats regions": {"pooling": "lstm", "without_grid": ["appearance"], **STATS},
+    **{
+        f"dual_afr {variant}": {"variant": variant, **DUAL_AFR}
+        for variant in ("top_only", "mlp", "max_pool", "average_pool", "hypercolumn", "soft")
+    },
+    "dual_afr projected": {**DUAL_AFR, "feature_size": 8, "kernel": "receptive"},
+    "dual_afr single": {"variant": "single", "layer": 1, **DUAL_AFR},
+    **{f"dual_afr hard {hard}": {"variant": "hard", "hard": hard, **DUAL_AFR} for hard in ("both", "layers", "places")},
 }
 WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
 # Parameters that only a loss of the model's own teaches; and those that choose among places, where motion has but one:
 # their tests are elsewhere.
 TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = {"refocus vre": ("watcher.refocusing.",)} | dict.fromkeys(
     ("stats stats", "stats st", "stats ts", "stats regions"), ("st.1.attend.", "ts.1.attend.")
-)
+) | {
+    "dual_afr hard both": ("over_places.", "over_layers."),
+    "dual_afr hard layers": ("over_places.", "over_layers."),
+    "dual_afr hard places": ("over_places.",),
+}
 
 pytestmark = pytest.mark.parametrize("name", [*(name for name in MODELS if name not in WITH_VARIANTS), *VARIANTS])
 

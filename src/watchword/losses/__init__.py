@@ -6,6 +6,7 @@ from typing import Any
 from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.information import Information
+from watchword.losses.multi_sample import MultiSample
 from watchword.losses.objective import Loss, Material, Objective, Talker
 from watchword.losses.ranked import Ranked
 from watchword.losses.refocus import FirstLook, FixedFocus, Refocusing
@@ -20,6 +21,7 @@ LOSSES: dict[str, type[Objective]] = {
     "refocusing": Refocusing,
     "fixed_focus": FixedFocus,
     "ranked": Ranked,
+    "multi_sample": MultiSample,
 }
 
 __all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]

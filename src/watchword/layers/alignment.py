@@ -1,0 +1,103 @@
+"""Bringing the feature maps of a network's lower layers to the grid and the width of its deepest one.
+
+Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018. Maps are (B, D, T, h, w): features of
+T moments, h rows, w columns; `real` is (B, 1, T, h, w), 1 where there is something to see. Out come maps of the
+deepest layer's grid, (B, T', h', w', D'). It is done once a video: nothing here knows of sentences.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from watchword.layers.receptive import Kernel, kernel_of, reach_of
+
+Triple = tuple[int, int, int]  # of moments, rows, columns
+
+
+class ConvolutionAlignment(nn.Module):
+    """Eq. 3: filters that find the deepest layer's features, ReLU, max pooling over the places under each place."""
+
+    def __init__(self, width: int, size: int, ratios: Triple, rule: Kernel) -> None:
+        super().__init__()
+        time, rows, columns = (kernel_of(ratio, rule) for ratio in ratios)
+        self.filters = nn.Conv3d(width, size, (time, rows, columns), padding=(time // 2, rows // 2, columns // 2))
+        self.ratios = ratios
+
+    def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        found = self.filters(maps * real).relu() * real  # after ReLU nothing is less than 0: padding never wins
+        if max(self.ratios) > 1:
+            found = functional.max_pool3d(found, self.ratios, ceil_mode=True)
+        return found.movedim(1, -1)
+
+
+class PoolingAlignment(nn.Module):
+    """Eq. 17, 18: the maximum or the mean over all that a place of the deepest layer sees, then a perceptron."""
+
+    def __init__(self, width: int, size: int, ratios: Triple, largest: bool) -> None:
+        super().__init__()
+        self.ratios, self.largest = ratios, largest
+        self.reach = tuple(reach_of(ratio) for ratio in ratios)
+        self.window = tuple(ratio + 2 * reach for ratio, reach in zip(ratios, self.reach, strict=True))
+        self.embed = perceptron(width, size)
+
+    def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        geometry = {"kernel_size": self.window, "stride": self.ratios, "padding": self.reach, "ceil_mode": True}
+        if self.largest:
+            pooled = functional.max_pool3d(maps.masked_fill(real == 0, float("-inf")), **geometry)
+            pooled = pooled.masked_fill(pooled.isneginf(), 0)
+        else:
+            total = functional.avg_pool3d(maps * real, **geometry, divisor_override=1)
+            pooled = total / functional.avg_pool3d(real, **geometry, divisor_override=1).clamp(min=1)
+        return self.embed(pooled.movedim(1, -1))
+
+
+class HypercolumnAlignment(nn.Module):
+    """What a layer has at the middle of each place of the deepest one, between its own places, then a perceptron.
+
+    Hariharan et al., Hypercolumns for Object Segmentation and Fine-grained Localization, CVPR 2015.
+    """
+
+    def __init__(self, width: int, size: int, ratios: Triple, grid: tuple[int, int] | None) -> None:
+        super().__init__()
+        self.ratios, self.grid = ratios, grid
+        self.embed = perceptron(width, size)
+
+    def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        moments = -(-maps.shape[2] // self.ratios[0])
+        both = torch.cat([maps * real, real], 1)
+        both = functional.pad(both, (0, 0, 0, 0, 0, moments * self.ratios[0] - maps.shape[2]))
+        rows, columns = self.grid or both.shape[3:]
+        both = functional.interpolate(both, (moments, rows, columns), mode="trilinear", align_corners=False)
+        values, weight = both[:, :-1], both[:, -1:]
+        return self.embed((values / weight.clamp(min=1e-6)).movedim(1, -1))
+
+
+class StackingAlignment(nn.Module):
+    """The row "MLP" of Table 1: all places under a place of the deepest layer side by side into one perceptron."""
+
+    def __init__(self, width: int, size: int, ratios: Triple) -> None:
+        super().__init__()
+        self.ratios = ratios
+        self.embed = perceptron(width * ratios[0] * ratios[1] * ratios[2], size)
+
+    def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        missing = [-length % ratio for length, ratio in zip(maps.shape[2:], self.ratios, strict=True)]
+        maps = functional.pad(maps * real, (0, missing[2], 0, missing[1], 0, missing[0]))
+        for axis, ratio in zip((2, 4, 6), self.ratios, strict=True):
+            maps = maps.unflatten(axis, (-1, ratio))  # (B, D, T', r, h', r, w', r)
+        return self.embed(maps.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4))
+
+
+class PlaceAlignment(nn.Module):
+    """The deepest layer, which has nothing to be aligned with: each place is embedded by itself, or left as it is."""
+
+    def __init__(self, embed: nn.Module) -> None:
+        super().__init__()
+        self.embed = embed
+
+    def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        return self.embed((maps * real).movedim(1, -1))
+
+
+def perceptron(width: int, size: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, size), nn.ReLU(), nn.Linear(size, size))

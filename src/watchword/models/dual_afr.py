@@ -1,0 +1,293 @@
+"""Attention over places, over times, and over the layers of a network (dualAFR).
+
+Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018, arXiv:1611.07837.
+
+| paper | line |
+|---|---|
+| Eq. 1, 2: the first word from h_1 = tanh(C a_L+1), the others from an LSTM | `DualAFR.encode`, `DualAFR.step` |
+| Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `layers/receptive.py` |
+| Eq. 4, 5: one attention over places and times for all layers | `DualAFR.look`, `over_places` |
+| Eq. 6, 7: attention over layers | `DualAFR.look`, `over_layers` |
+| Eq. 8: soft | `DualAFR.look` |
+| Eq. 9: hard | `Draw` |
+| Eq. 10 to 16 | `losses/multi_sample.py` |
+| Eq. 17, 18 and Table 1: other ways to bring layers together | `layers/alignment.py` |
+| appendix: initialisation | `DualAFR.initialise` |
+
+The rows of Tables 1 and 2 are the variants. `single` looks at one layer as it comes, at all of that layer's own places.
+
+Where we differ: the deepest layer may be projected first (`feature_size`; 0 as in the paper: as it comes); what is hard
+when films are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isqrt
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from watchword.errors import WatchwordError
+from watchword.layers.alignment import (
+    ConvolutionAlignment,
+    HypercolumnAlignment,
+    PlaceAlignment,
+    PoolingAlignment,
+    StackingAlignment,
+    Triple,
+    perceptron,
+)
+from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean, masked_softmax
+from watchword.layers.receptive import Kernel, ratio_of
+from watchword.layers.recurrent import LSTMCell
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import BOS, PAD, Memory, State, Step, Stream, Streams
+
+Variant = Literal["top_only", "single", "mlp", "max_pool", "average_pool", "hypercolumn", "soft", "hard"]
+
+
+class DualAFRConfig(CaptionerConfig):
+    variant: Variant = "soft"                             # Tables 1, 2
+    embedding_size: int = Field(300, ge=1)                # appendix
+    hidden_size: int = Field(512, ge=1)                   # appendix
+    dropout: float = Field(0.5, ge=0, lt=1)               # ours: rate and places not stated; on words and outputs
+    attention_size: int = Field(256, ge=1)                # ours: not stated
+    feature_size: int = Field(0, ge=0)                    # ours: how wide aligned layers are; 0: as the deepest, a_L
+    top: str = ""                                         # the stream of a_L+1; "": the last
+    layers: tuple[str, ...] = ()                          # of a_1 to a_L; (): all others, in their order
+    layer: int = Field(0, ge=0)                           # of `single`: which, counted from 1; 0: the deepest
+    shapes: tuple[Triple, ...] = ()                       # moments, rows, columns of each layer; (): alike and square
+    kernel: Kernel = "appendix"                           # of Eq. 3's filters, see layers/receptive.py
+    hard: Literal["both", "layers", "places"] = "both"    # what is drawn in variant `hard`
+    initial_range: float = Field(0.01, ge=0)              # appendix: weights that are not recurrent; 0: torch's own
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What is seen for one word of each sentence."""
+
+    context: Tensor     # z_t, (B, S, D)
+    places: Tensor      # alpha, (B, S, P)
+    layers: Tensor      # beta, (B, S, L)
+    log_choice: Tensor  # log probability of what was drawn, (B, S); 0 where nothing is
+
+
+class DualAFR(Captioner):
+    Config = DualAFRConfig
+
+    def __init__(self, config: DualAFRConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        self.settings = config
+        self.top, self.layers, self.shapes = roles(config, widths)
+        self.first = nn.Linear(widths[self.top], config.hidden_size)  # C
+        size = 0
+        if self.layers:
+            size = config.feature_size or widths[self.layers[-1]]
+            self.align = alignments(config, [widths[layer] for layer in self.layers], size, self.shapes)
+            stacked = len(self.layers) * size
+            self.over_places = AdditiveAttention(config.hidden_size, stacked, config.attention_size)
+            if len(self.layers) > 1:
+                self.over_layers = AdditiveAttention(config.hidden_size, size, config.attention_size)
+        self.draw = Draw()
+        self.cell = LSTMCell(config.embedding_size + size, config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
+        if config.initial_range:
+            self.initialise(config.initial_range)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether training draws what is looked at: then `Step.state` has its `log_choice`."""
+        return self.settings.variant == "hard"
+
+    @torch.no_grad()
+    def initialise(self, bound: float) -> None:
+        """Appendix: recurrent matrices orthogonal, other weights uniform within +-bound, biases 0."""
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                parameter.uniform_(-bound, bound)
+            else:
+                parameter.zero_()
+        self.embedding.weight[PAD] = 0
+        for gate in self.cell.gates.weight.chunk(4):
+            recurrent = gate[:, -self.settings.hidden_size :]
+            recurrent.copy_(nn.init.orthogonal_(torch.empty_like(recurrent)))
+
+    # --- the contract ------------------------------------------------------------------------------------------------
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        whole = masked_mean(*flat_places(streams[self.top]))  # appendix: a_L+1 is the mean over windows of the film
+        hidden = self.first(self.feature_dropout(whole)).tanh().unsqueeze(1)  # h_1
+        state = {"hidden": hidden, "cell": torch.zeros_like(hidden)}
+        if not self.layers:
+            return {}, state
+        aligned = [
+            align(*self.maps_of(streams[layer], layer, shape))
+            for align, layer, shape in zip(self.align, self.layers, self.shapes, strict=True)
+        ]  # L of (B, T, h, w, D)
+        self.check_grids({tuple(layer.shape[1:4]) for layer in aligned}, streams)
+        values = torch.stack(aligned, -2).flatten(1, 3).flatten(2)  # a^_i, all layers of a place: (B, P, L * D)
+        mask = streams[self.layers[-1]].mask
+        there = mask[:, :, : self.places_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
+        memory = {
+            "values": values, "keys": self.over_places.keys(values), "mask": there.flatten(1), "places": mask,
+        }  # fmt: skip
+        return memory, state
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        begins = (words == BOS).unsqueeze(-1)
+        said = self.dropout(self.embedding(words))  # w_t-1
+        facts, attention = {}, {}
+        inputs = [said]
+        if self.layers:
+            seen = self.look(state["hidden"], memory)
+            inputs.append(seen.context)
+            facts["layer_weights"] = seen.layers.masked_fill(begins, 0)  # the first word looks at no layer
+            if self.chooses:
+                facts["log_choice"] = seen.log_choice.masked_fill(begins.squeeze(-1), 0)
+            attention[self.layers[-1]] = self.in_full(seen.places, begins, memory)
+        hidden, cell = self.cell(torch.cat(inputs, -1), state["hidden"], state["cell"])
+        hidden = torch.where(begins, state["hidden"], hidden)  # Eq. 1: the first word is said of h_1
+        cell = torch.where(begins, state["cell"], cell)
+        return Step(self.dropout(hidden), {"hidden": hidden, "cell": cell, **facts}, attention)
+
+    def look(self, hidden: Tensor, memory: Memory) -> Glance:
+        """Where and how deep, for the state h_t-1 (B, S, H)."""
+        drawn = self.settings.hard if self.chooses else "nothing"
+        energies = self.over_places.energies(hidden, memory["keys"].unsqueeze(1))           # Eq. 4: (B, S, P)
+        places = masked_softmax(energies, memory["mask"])                                   # Eq. 5
+        log_choice = hidden.new_zeros(hidden.shape[:2])
+        if drawn in ("both", "places"):
+            place, log_choice = self.draw(places)
+            seen = memory["values"].gather(1, place.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
+        else:
+            seen = torch.bmm(places, memory["values"])                                      # s_t: (B, S, L * D)
+        seen = seen.unflatten(-1, (len(self.layers), -1))                                   # s_tl: (B, S, L, D)
+        if len(self.layers) == 1:
+            return Glance(seen.squeeze(2), places, places.new_ones(*places.shape[:2], 1), log_choice)
+        layers = self.over_layers.energies(hidden, self.over_layers.keys(seen)).softmax(-1)  # Eq. 6, 7: (B, S, L)
+        if drawn in ("both", "layers"):
+            layer, log_layer = self.draw(layers)
+            context = seen.take_along_dim(layer[..., None, None], 2).squeeze(2)             # Eq. 9
+            log_choice = log_choice + log_layer
+        else:
+            context = (layers.unsqueeze(-1) * seen).sum(2)                                  # Eq. 8
+        return Glance(context, places, layers, log_choice)
+
+    # --- for pictures ------------------------------------------------------------------------------------------------
+
+    def layer_weights(self, streams: Streams, sentences: Tensor) -> Tensor:
+        """beta for each word of given sentences (B, S, T): (B, S, T, L), 0 for the first word, which looks at none."""
+        memory, state = self.encode(streams)
+        state = {name: tensor.expand(-1, sentences.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
+        found = []
+        for words in (torch.full_like(sentences[:, :, 0], BOS), *sentences[:, :, :-1].unbind(2)):
+            state = self.step(words, memory, state).state
+            found.append(state["layer_weights"])
+        return torch.stack(found, 2)
+
+    def in_full(self, places: Tensor, begins: Tensor, memory: Memory) -> Tensor:
+        """alpha on the stream's own moments and places, (B, S, F, N); the first word sees all alike (h_1 is a mean)."""
+        alike = memory["mask"] / memory["mask"].sum(1, keepdim=True)
+        weights = torch.where(begins, alike.unsqueeze(1), places).unflatten(-1, (memory["places"].shape[1], -1))
+        return nn.functional.pad(weights, (0, memory["places"].shape[2] - weights.shape[-1]))
+
+    # --- shapes ------------------------------------------------------------------------------------------------------
+
+    def maps_of(self, stream: Stream, layer: str, shape: Triple) -> tuple[Tensor, Tensor]:
+        """A layer's stream, (B, F, N, D), as maps (B, D, F, h, w) and what of them is real, (B, 1, F, h, w)."""
+        places, rows, columns = self.places_of(stream.values.shape[2], layer, shape)
+        values = self.feature_dropout(stream.values[:, :, :places]).movedim(-1, 1)
+        real = stream.mask[:, :, :places].unsqueeze(1).to(values.dtype)
+        return values.unflatten(-1, (rows, columns)), real.unflatten(-1, (rows, columns))
+
+    def places_of(self, number: int, layer: str, shape: Triple) -> tuple[int, int, int]:
+        """How many places a layer has in a moment, its rows and columns; more than `shape` says only pad the batch."""
+        rows, columns = shape[1:] if self.settings.shapes else (isqrt(number),) * 2
+        if rows * columns > number or (not self.settings.shapes and rows * columns != number):
+            raise WatchwordError(
+                f"{layer} has {number} places a moment, not {rows} rows of {columns}: say moments, rows and columns of "
+                f"{', '.join(self.layers)}, such as model.shapes={_example(len(self.layers))}"
+            )
+        return rows * columns, rows, columns
+
+    def check_grids(self, grids: set[tuple[int, ...]], streams: Streams) -> None:
+        """Aligned layers have the same moments, rows and columns, or what was said of their shapes is not so."""
+        if len(grids) > 1:
+            found = ", ".join("{} {} x {}".format(layer, *streams[layer].values.shape[1:3]) for layer in self.layers)
+            raise WatchwordError(
+                f"the layers' moments x places do not fit together ({found}): say moments, rows and columns of each, "
+                f"such as model.shapes={_example(len(self.layers))}, and leave data.moments and data.glimpse alone"
+            )
+
+
+class Draw(nn.Module):
+    """Eq. 9: one of several by its probability; when films are described, the likeliest."""
+
+    def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """weights (B, S, X) -> which (B, S), and its log probability (B, S)."""
+        if self.training:
+            chosen = torch.multinomial(weights.detach().flatten(0, 1), 1).view(weights.shape[:2])
+        else:
+            chosen = weights.argmax(-1)
+        likely = weights.take_along_dim(chosen.unsqueeze(-1), -1).squeeze(-1)
+        return chosen, likely.clamp(min=torch.finfo(weights.dtype).tiny).log()
+
+
+def roles(config: DualAFRConfig, widths: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[Triple, ...]]:
+    """The stream of a_L+1, those of the layers that are looked at, and these layers' shapes."""
+    top = config.top or list(widths)[-1]
+    layers = config.layers or tuple(name for name in widths if name != top)
+    for name in (top, *layers):
+        if name not in widths:
+            raise WatchwordError(f"dual_afr is to read {name!r}, the data's streams are {', '.join(widths)}")
+    shapes = config.shapes or ((1, 1, 1),) * len(layers)
+    if len(shapes) != len(layers):
+        raise WatchwordError(f"model.shapes tells of {len(shapes)} layers, there are {len(layers)}: {', '.join(layers)}")
+    if config.variant == "top_only":
+        return top, (), ()
+    if not layers:
+        raise WatchwordError("dual_afr needs layers beside the top vector: add them to data.streams, the lowest first")
+    if config.variant == "single":
+        if config.layer > len(layers):
+            raise WatchwordError(f"model.layer={config.layer}, there are {len(layers)} layers: {', '.join(layers)}")
+        return top, (layers[config.layer - 1],), (shapes[config.layer - 1],)  # 0: the last
+    return top, layers, shapes
+
+
+def alignments(config: DualAFRConfig, widths: list[int], size: int, shapes: tuple[Triple, ...]) -> nn.ModuleList:
+    """What brings each layer, the lowest first, to the deepest one's grid and to `size` features."""
+    *_, (time, rows, columns) = shapes
+    found = nn.ModuleList()
+    for width, shape in zip(widths[:-1], shapes[:-1], strict=True):
+        ratios = (ratio_of(shape[0], time), ratio_of(shape[1], rows), ratio_of(shape[2], columns))
+        meets = tuple(-(-fine // ratio) for fine, ratio in zip(shape, ratios, strict=True))
+        if meets != (time, rows, columns):
+            raise WatchwordError(
+                f"a layer of {shape} cannot be halved to {(time, rows, columns)}, only to {meets}: model.shapes counts "
+                "moments, rows and columns of each layer, the deepest last"
+            )
+        match config.variant:
+            case "mlp":
+                found.append(StackingAlignment(width, size, ratios))
+            case "max_pool" | "average_pool":
+                found.append(PoolingAlignment(width, size, ratios, largest=config.variant == "max_pool"))
+            case "hypercolumn":
+                found.append(HypercolumnAlignment(width, size, ratios, (rows, columns) if config.shapes else None))
+            case _:
+                found.append(ConvolutionAlignment(width, size, ratios, config.kernel))
+    if config.variant in ("mlp", "max_pool", "average_pool", "hypercolumn"):
+        found.append(PlaceAlignment(perceptron(widths[-1], size)))  # Eq. 18 for all of a_1 to a_L
+    elif config.feature_size:
+        found.append(PlaceAlignment(nn.Sequential(nn.Linear(widths[-1], size), nn.ReLU())))
+    else:
+        found.append(PlaceAlignment(nn.Identity()))  # a^_L = a_L
+    return found
+
+
+def _example(number: int) -> str:
+    """What C3D's layers would say."""
+    sizes = [(2 ** (number - 1 - depth), 4 * 2 ** (number - 1 - depth)) for depth in range(number)]
+    return "[" + ",".join(f"[{moments},{side},{side}]" for moments, side in sizes) + "]"
