@@ -48,8 +48,9 @@ VARIANTS: dict[str, dict[str, object]] = {
     "stats regions": {"pooling": "lstm", "without_grid": ["appearance"], **STATS},
     **{
         f"dual_afr {variant}": {"variant": variant, **DUAL_AFR}
-        for variant in ("top_only", "mlp", "max_pool", "average_pool", "hypercolumn", "soft")
+        for variant in ("mlp", "max_pool", "average_pool", "hypercolumn", "soft")
     },
+    "dual_afr top_only": {"variant": "top_only", "top": "appearance"} | DUAL_AFR,
     "dual_afr projected": {**DUAL_AFR, "feature_size": 8, "kernel": "receptive"},
     "dual_afr single": {"variant": "single", "layer": 1, **DUAL_AFR},
     **{f"dual_afr hard {hard}": {"variant": "hard", "hard": hard, **DUAL_AFR} for hard in ("both", "layers", "places")},

@@ -152,13 +152,14 @@ class Recipe(Settings):
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
     start: Path | None = None                       # a run whose weights and words are begun with
+    word_vectors: Path | None = None                # a GloVe or word2vec file that the embeddings begin with
     phases: tuple[Phase, ...] = Field((Phase(),), min_length=1)
     selection: Selection = Selection()
     save_minutes: float = Field(10.0, ge=0)         # everything that resuming needs is kept this often, and each epoch
     published: dict[str, float] = {}                # the paper's figures, beside ours in `watchword compare`
 
 
-_PATHS = (("data", "captions"), ("data", "store"), ("", "start"))
+_PATHS = (("data", "captions"), ("data", "store"), ("", "start"), ("", "word_vectors"))
 
 
 def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:

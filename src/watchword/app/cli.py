@@ -25,6 +25,7 @@ from watchword.app.refocus import refocus
 from watchword.app.regions import regions
 from watchword.app.score import score
 from watchword.app.shapes import shapes
+from watchword.app.study import study
 from watchword.app.sweep import sweep
 from watchword.app.train import train
 from watchword.app.weights import weights
@@ -70,6 +71,30 @@ for panel, verbs in VERBS.items():
         app.command(rich_help_panel=panel)(verb)
 app.add_typer(features, name="features", rich_help_panel="Features")
 app.add_typer(weights, name="weights", rich_help_panel="Features")
+app.command()(describe)
+app.command()(demo)
+app.command()(train)
+app.command()(evaluate)
+app.command()(compare)
+app.command()(masking)
+app.command()(calibrate)
+app.command()(pack)
+app.command()(models)
+app.command()(shapes)
+app.command()(bias)
+app.command()(diction)
+app.command()(sweep)
+app.command()(regions)
+app.command()(pointing)
+app.command()(heatmap)
+app.command()(wording)
+app.command()(order)
+app.add_typer(features, name="features")
+app.add_typer(weights, name="weights")
+app.add_typer(study, name="study")
+app.command("score")(score)
+app.command()(refocus)
+app.command()(kinds)
 
 
 def main() -> None:

@@ -36,18 +36,21 @@ class PoolingAlignment(nn.Module):
     def __init__(self, width: int, size: int, ratios: Triple, largest: bool) -> None:
         super().__init__()
         self.ratios, self.largest = ratios, largest
-        self.reach = tuple(reach_of(ratio) for ratio in ratios)
-        self.window = tuple(ratio + 2 * reach for ratio, reach in zip(ratios, self.reach, strict=True))
+        time, rows, columns = (reach_of(ratio) for ratio in ratios)
+        self.window = (ratios[0] + 2 * time, ratios[1] + 2 * rows, ratios[2] + 2 * columns)
+        self.border = (columns, columns, rows, rows, time, time)
         self.embed = perceptron(width, size)
 
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
-        geometry = {"kernel_size": self.window, "stride": self.ratios, "padding": self.reach, "ceil_mode": True}
+        nothing = float("-inf") if self.largest else 0.0
+        maps = functional.pad(maps.masked_fill(real == 0, nothing), self.border, value=nothing)
         if self.largest:
-            pooled = functional.max_pool3d(maps.masked_fill(real == 0, float("-inf")), **geometry)
+            pooled = functional.max_pool3d(maps, self.window, self.ratios, ceil_mode=True)
             pooled = pooled.masked_fill(pooled.isneginf(), 0)
         else:
-            total = functional.avg_pool3d(maps * real, **geometry, divisor_override=1)
-            pooled = total / functional.avg_pool3d(real, **geometry, divisor_override=1).clamp(min=1)
+            both = torch.cat([maps, functional.pad(real, self.border)], 1)
+            both = functional.avg_pool3d(both, self.window, self.ratios, ceil_mode=True, divisor_override=1)
+            pooled = both[:, :-1] / both[:, -1:].clamp(min=1)
         return self.embed(pooled.movedim(1, -1))
 
 

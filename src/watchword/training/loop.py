@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -27,6 +29,7 @@ from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
 from watchword.store import Store
 from watchword.tensors import Batch
+from watchword.text.word_vectors import read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
 
@@ -138,6 +141,8 @@ class Trainer:
         )
         torch.manual_seed(recipe.seed)
         self.model = build_model(recipe.model, self.data.features.widths, len(self.vocabulary))
+        if recipe.word_vectors and not start:
+            begin_with_vectors(self.model, *read_word_vectors(recipe.word_vectors, self.vocabulary))
         if start:
             load_matching(self.model, start.model(), start.name)
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
@@ -329,6 +334,18 @@ def running_mean(model: Captioner, decay: float) -> AveragedModel:
         torch._foreach_lerp_(list(means), list(weights), max(1 - decay, 9 / (10 + int(steps))))
 
     return AveragedModel(model, multi_avg_fn=follow)
+
+
+@torch.no_grad()
+def begin_with_vectors(model: Captioner, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    """Embeddings of the words in these rows (M,) begin as vectors (M, E); those of others stay as they were drawn."""
+    width = model.embedding.embedding_dim
+    if vectors.shape[1] != width:
+        raise WatchwordError(
+            f"the word vectors have {vectors.shape[1]} numbers, the model's embeddings {width}: "
+            f"set model.embedding_size={vectors.shape[1]}"
+        )
+    model.embedding.weight[torch.from_numpy(rows)] = torch.from_numpy(vectors)
 
 
 def load_matching(model: Captioner, trained: Captioner, name: str) -> None:
