@@ -10,7 +10,7 @@ from conftest import noise_stream
 from watchword.errors import WatchwordError
 from watchword.losses.multi_sample import MultiSample, MultiSampleSettings, advantages, bound, draw_along
 from watchword.models import build_model
-from watchword.models.dual_afr import DualAFR, Draw
+from watchword.models.dual_afr import Draw, DualAFR
 from watchword.tensors import BOS, EOS, PAD, Batch
 
 SENTENCE = torch.tensor([[[BOS, 5, 6, EOS]]])  # the second and the third word look at something
@@ -124,7 +124,7 @@ def test_nothing_is_chosen_for_the_first_word_and_behind_the_end() -> None:
         draw_along(model, batch, longer, 0.0), draw_along(model, batch, SENTENCE[:, :, 1:], 0.0), strict=True
     ):
         torch.testing.assert_close(part, same)
-    assert float(draw_along(model, batch, SENTENCE[:, :, 1:2], 0.0)[1]) == 0
+    assert draw_along(model, batch, SENTENCE[:, :, 1:2], 0.0)[1].item() == 0
 
 
 def test_every_attention_learns_by_the_bound() -> None:

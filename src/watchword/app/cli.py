@@ -16,6 +16,7 @@ from watchword.app.evaluate import evaluate
 from watchword.app.features import features
 from watchword.app.heatmap import heatmap
 from watchword.app.kinds import kinds
+from watchword.app.layers import layers
 from watchword.app.masking import masking
 from watchword.app.models import models
 from watchword.app.order import order
@@ -95,6 +96,7 @@ app.add_typer(study, name="study")
 app.command("score")(score)
 app.command()(refocus)
 app.command()(kinds)
+app.command()(layers)
 
 
 def main() -> None:

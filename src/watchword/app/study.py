@@ -167,11 +167,13 @@ def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> "list[J
         raters[rater] = name
         seen: set[tuple[int, str]] = set()
         for row in content["answers"]:
-            item, question, choice = (row.get(part) if isinstance(row, dict) else None
-                                      for part in ("item", "question", "choice"))  # fmt: skip
+            parts: dict[str, Any] = row if isinstance(row, dict) else {}
+            item, question, choice = parts.get("item"), parts.get("question"), parts.get("choice")
             known = type(item) is int and 0 <= item < len(key["items"]) and question in QUESTIONS
             if not known or choice not in (*SIDES, "same") or (item, question) in seen:
                 raise WatchwordError(f"{name} is damaged: an answer in it is {row!r:.80}")
+            assert isinstance(item, int)
+            assert isinstance(question, str)
             seen.add((item, question))
             secret = key["items"][item]
             winner = "same" if choice == "same" else "first" if choice == secret["first_is"] else "second"

@@ -33,7 +33,7 @@ const stored = "watchword-study-" + study.study;
 const choices = [["left", "sentence A"], ["right", "sentence B"], ["same", "no difference"]];
 const page = document.getElementById("page");
 let given = {};      // item/question -> choice
-let rater = Array.from(crypto.getRandomValues(new Uint8Array(8)), (part) => part.toString(16).padStart(2, "0")).join("");
+let rater = Array.from(crypto.getRandomValues(new Uint8Array(8)), (part) => part.toString(36)).join("");
 let place = 0;
 
 try {                // a reload goes on where it was; some browsers keep nothing for local files
@@ -111,7 +111,7 @@ function answers() {
 
 function finish() {
   const open = study.items.length * study.questions.length - JSON.parse(answers()).answers.length;
-  make("p", open ? open + " questions are still open; you may go back." : "All questions are answered. Thank you!", page);
+  make("p", open ? open + " questions are still open; you may go back." : "All is answered. Thank you!", page);
   const link = make("a", "", page);
   link.href = URL.createObjectURL(new Blob([answers()], { type: "application/json" }));
   link.download = "answers-" + rater + ".json";

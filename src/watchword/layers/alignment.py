@@ -86,8 +86,9 @@ class StackingAlignment(nn.Module):
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
         missing = [-length % ratio for length, ratio in zip(maps.shape[2:], self.ratios, strict=True)]
         maps = functional.pad(maps * real, (0, missing[2], 0, missing[1], 0, missing[0]))
-        for axis, ratio in zip((2, 4, 6), self.ratios, strict=True):
-            maps = maps.unflatten(axis, (-1, ratio))  # (B, D, T', r, h', r, w', r)
+        (time, row, column), (moments, rows, columns) = self.ratios, maps.shape[2:]
+        blocks = (moments // time, time, rows // row, row, columns // column, column)
+        maps = maps.reshape(*maps.shape[:2], *blocks)  # (B, D, T', r, h', r, w', r)
         return self.embed(maps.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4))
 
 

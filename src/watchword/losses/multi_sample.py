@@ -54,7 +54,7 @@ class MultiSample(Objective):
             )
         sentences = batch.sentences[:, :, 1:].repeat_interleave(self.samples, 1)  # (B, S * K, T)
         likelihood, choice = draw_along(model, batch, sentences, own_words)
-        likelihood, choice = (sums.unflatten(1, (-1, self.samples)) for sums in (likelihood, choice))  # (B, S, K)
+        likelihood, choice = (sums.view(len(sums), -1, self.samples) for sums in (likelihood, choice))  # (B, S, K)
         bounds = bound(likelihood, choice, self.against_others)  # (B, S)
         words = batch.sentences[:, :, 1:]
         count = ((words != PAD) & (words != UNK)).sum()

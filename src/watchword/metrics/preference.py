@@ -53,10 +53,10 @@ def preferences(
         drawn = draws @ counts
         shares = drawn / drawn.sum(1, keepdims=True)  # (samples, 3)
         limits = [50 * (1 - confidence), 50 * (1 + confidence)]
-        spans = {
-            name: Interval(*(float(edge) for edge in np.percentile(values, limits)), confidence)
-            for name, values in zip((*OUTCOMES, "lead"), (*shares.T, shares[:, 1] - shares[:, 0]), strict=True)
-        }
+        spans = {}
+        for name, values in zip((*OUTCOMES, "lead"), (*shares.T, shares[:, 1] - shares[:, 0]), strict=True):
+            low, high = np.percentile(values, limits)
+            spans[name] = Interval(float(low), float(high), confidence)
         lead = spans.pop("lead")
         total = counts.sum(0) / counts.sum()
         named = dict(zip(OUTCOMES, total.tolist(), strict=True))

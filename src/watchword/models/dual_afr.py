@@ -5,7 +5,7 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 | paper | line |
 |---|---|
 | Eq. 1, 2: the first word from h_1 = tanh(C a_L+1), the others from an LSTM | `DualAFR.encode`, `DualAFR.step` |
-| Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `layers/receptive.py` |
+| Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `receptive.py` |
 | Eq. 4, 5: one attention over places and times for all layers | `DualAFR.look`, `over_places` |
 | Eq. 6, 7: attention over layers | `DualAFR.look`, `over_layers` |
 | Eq. 8: soft | `DualAFR.look` |
@@ -164,7 +164,7 @@ class DualAFR(Captioner):
             seen = memory["values"].gather(1, place.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
         else:
             seen = torch.bmm(places, memory["values"])                                      # s_t: (B, S, L * D)
-        seen = seen.unflatten(-1, (len(self.layers), -1))                                   # s_tl: (B, S, L, D)
+        seen = seen.view(*hidden.shape[:2], len(self.layers), -1)                           # s_tl: (B, S, L, D)
         if len(self.layers) == 1:
             return Glance(seen.squeeze(2), places, places.new_ones(*places.shape[:2], 1), log_choice)
         layers = self.over_layers.energies(hidden, self.over_layers.keys(seen)).softmax(-1)  # Eq. 6, 7: (B, S, L)
@@ -191,7 +191,8 @@ class DualAFR(Captioner):
     def in_full(self, places: Tensor, begins: Tensor, memory: Memory) -> Tensor:
         """alpha on the stream's own moments and places, (B, S, F, N); the first word sees all alike (h_1 is a mean)."""
         alike = memory["mask"] / memory["mask"].sum(1, keepdim=True)
-        weights = torch.where(begins, alike.unsqueeze(1), places).unflatten(-1, (memory["places"].shape[1], -1))
+        weights = torch.where(begins, alike.unsqueeze(1), places)
+        weights = weights.reshape(*weights.shape[:2], memory["places"].shape[1], -1)
         return nn.functional.pad(weights, (0, memory["places"].shape[2] - weights.shape[-1]))
 
     # --- shapes ------------------------------------------------------------------------------------------------------
@@ -199,9 +200,9 @@ class DualAFR(Captioner):
     def maps_of(self, stream: Stream, layer: str, shape: Triple) -> tuple[Tensor, Tensor]:
         """A layer's stream, (B, F, N, D), as maps (B, D, F, h, w) and what of them is real, (B, 1, F, h, w)."""
         places, rows, columns = self.places_of(stream.values.shape[2], layer, shape)
-        values = self.feature_dropout(stream.values[:, :, :places]).movedim(-1, 1)
-        real = stream.mask[:, :, :places].unsqueeze(1).to(values.dtype)
-        return values.unflatten(-1, (rows, columns)), real.unflatten(-1, (rows, columns))
+        grid = (*stream.mask.shape[:2], rows, columns)
+        values = self.feature_dropout(stream.values[:, :, :places]).reshape(*grid, -1).movedim(-1, 1)
+        return values, stream.mask[:, :, :places].reshape(grid).unsqueeze(1).to(values.dtype)
 
     def places_of(self, number: int, layer: str, shape: Triple) -> tuple[int, int, int]:
         """How many places a layer has in a moment, its rows and columns; more than `shape` says only pad the batch."""
@@ -245,7 +246,8 @@ def roles(config: DualAFRConfig, widths: Mapping[str, int]) -> tuple[str, tuple[
             raise WatchwordError(f"dual_afr is to read {name!r}, the data's streams are {', '.join(widths)}")
     shapes = config.shapes or ((1, 1, 1),) * len(layers)
     if len(shapes) != len(layers):
-        raise WatchwordError(f"model.shapes tells of {len(shapes)} layers, there are {len(layers)}: {', '.join(layers)}")
+        names = ", ".join(layers)
+        raise WatchwordError(f"model.shapes tells of {len(shapes)} layers, there are {len(layers)}: {names}")
     if config.variant == "top_only":
         return top, (), ()
     if not layers:

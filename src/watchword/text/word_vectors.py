@@ -4,7 +4,7 @@
 |---|---|
 | GloVe's text | a line a word: the word, then its numbers |
 | word2vec's text | the same after a line of two numbers: how many words, how many numbers each |
-| word2vec's binary (`.bin`, such as GoogleNews-vectors-negative300.bin) | that line, then word, space, float32 numbers |
+| word2vec's binary (`.bin`, as GoogleNews-vectors-negative300.bin) | that line, then word, space, float32 numbers |
 
 Any may be gzipped. Only vectors of words that are asked for are kept: a file of gigabytes needs no memory.
 """
