@@ -142,8 +142,8 @@ def test_weights_begin_as_the_appendix_says() -> None:
         if parameter.dim() == 1:
             assert not parameter.any(), name
         elif name != "cell.gates.weight":
-            assert 0.005 < float(parameter.abs().max()) <= 0.01, name
-    assert float(model.cell.gates.weight[:, :-16].abs().max()) <= 0.01
+            assert 0.005 < parameter.abs().max().item() <= 0.01, name
+    assert model.cell.gates.weight[:, :-16].abs().max().item() <= 0.01
 
 
 @pytest.mark.parametrize("kernel", ["appendix", "receptive"])

@@ -10,6 +10,9 @@ import typer
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from watchword.data.shapes import Truth
     from watchword.records import Caption, Clip, FloatArray
     from watchword.training.captioner import LoadedCaptioner
@@ -51,7 +54,6 @@ def layers(
         raise WatchwordError(f"{captioner.run.recipe.data.captions} has no {split} videos")
     captions = captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
-    names = list(captioner.model.layers)  # type: ignore[arg-type]
     if video:
         picture = draw(captioner, captions[0], weights[0], film or film_beside(clips[video]))
         try:
@@ -61,7 +63,8 @@ def layers(
         typer.echo(f"{captions[0].text}\n{output}")
         return
     known = read_truth(truth) if truth else None
-    found: dict[str, Any] = {"layers": names, "kinds": by_kind(captions, weights, drawn=known is not None)}
+    kinds = by_kind(captions, weights, drawn=known is not None)
+    found: dict[str, Any] = {"layers": names_of(captioner), "kinds": kinds}
     if known is not None:
         found["places"] = true_places(captioner, captions, known)
     if as_json:
@@ -70,9 +73,15 @@ def layers(
         print_table(found, split)
 
 
-def by_kind(
-    captions: "Sequence[Caption]", weights: "Sequence[FloatArray]", drawn: bool
-) -> dict[str, dict[str, Any]]:
+def names_of(captioner: "LoadedCaptioner") -> list[str]:
+    """The streams of the layers, the lowest first."""
+    from watchword.models.dual_afr import DualAFR
+
+    assert isinstance(captioner.model, DualAFR)  # `layer_weights` has refused all others
+    return list(captioner.model.layers)
+
+
+def by_kind(captions: "Sequence[Caption]", weights: "Sequence[FloatArray]", drawn: bool) -> dict[str, dict[str, Any]]:
     """Kind of word -> how many were said, and the mean weights (L,); first words, which look at no layer, are left out.
 
     `drawn`: kinds of the drawn films' lexicon (texture is fine detail, scene the whole picture), else parts of speech.
@@ -99,7 +108,7 @@ def true_places(
 
     from watchword.data.shapes.grammar import kind_of
 
-    stream = captioner.model.layers[-1]  # type: ignore[index]
+    stream = names_of(captioner)[-1]
     shares: dict[str, list[float]] = {"attention": [], "chance": []}
     for caption in captions:
         if caption.video not in truth:
@@ -115,20 +124,21 @@ def true_places(
     return {name: float(np.mean(values)) if values else float("nan") for name, values in shares.items()}
 
 
-def on_subject(cells: "FloatArray", boxes: "FloatArray", visible: "FloatArray") -> "FloatArray":
+def on_subject(cells: "FloatArray", boxes: "FloatArray", visible: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
     """cells (F, N, 4), the subject's box (F, 4), whether it is seen (F,) -> cells that it meets, (F, N) bool."""
     import numpy as np
 
     low = np.maximum(cells[..., :2], boxes[:, None, :2])
     high = np.minimum(cells[..., 2:], boxes[:, None, 2:])
-    return (high > low).all(-1) & visible[:, None].astype(bool)
+    meets: NDArray[np.bool_] = (high > low).all(-1) & visible[:, None]
+    return meets
 
 
 def draw(captioner: "LoadedCaptioner", caption: "Caption", weights: "FloatArray", film: Path) -> Any:
     from watchword.explain.dual_afr import WordLook, draw_looks, strongest_places
     from watchword.media import At, ShortSide, read_frames
 
-    stream = captioner.model.layers[-1]  # type: ignore[index]
+    stream = names_of(captioner)[-1]
     seen = captioner.features.read([caption.video])[stream]
     best = strongest_places(caption.attention[stream])
     moments = sorted({moment for moment, _ in best})
@@ -138,7 +148,7 @@ def draw(captioner: "LoadedCaptioner", caption: "Caption", weights: "FloatArray"
     for word, (moment, place), own in zip(caption.words, best, weights, strict=True):
         box = seen.boxes[0, moment, place].numpy()
         looks.append(WordLook(word, float(times[moment]), pictures[moments.index(moment)], box, own))
-    return draw_looks(looks, list(captioner.model.layers))  # type: ignore[arg-type]
+    return draw_looks(looks, names_of(captioner))
 
 
 def film_beside(clip: "Clip") -> Path:
