@@ -1,6 +1,6 @@
 """What looking at several layers costs: dualAFR's variants against one layer alone, time and memory.
 
-    python benchmarks/dual_afr.py    # two minutes on one core
+    python benchmarks/dual_afr.py    # a minute or two on one core
 
 The paper, Sec. Evaluation: describing takes 1.2 to 1.5 times as long as with one layer, and 2 to 4 times the memory.
 Random I3D-like layers, 10 moments of 49 places, widths 192, 480, 832, 1024 (as `motion_layers`), 5 windows of motion.
@@ -100,7 +100,7 @@ def seconds(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, flo
 
 
 def peak_of(name: str, feature_size: int) -> float:
-    """Megabytes at most of a process that makes one training step (`none`: that builds all and makes no step)."""
+    """Megabytes at most of a process that builds the variant, and with `:step` behind its name makes one step."""
     words = [sys.executable, __file__, "--peak", name, "--feature-size", str(feature_size)]
     return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
@@ -109,7 +109,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rounds", type=int, default=2)
     arguments.add_argument("--feature-size", type=int, default=256, help="0: 1024, as the deepest layer comes")
-    arguments.add_argument("--peak", default="")
+    arguments.add_argument("--variants", default=",".join(VARIANTS), help="with `single`, which others are divided by")
+    arguments.add_argument("--peak", default="", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     torch.set_num_threads(1)
     batch = batch_of(VIDEOS)
@@ -120,7 +121,7 @@ def main() -> None:
             training_step(model, batch)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
-    models = {name: build(name, given.feature_size) for name in VARIANTS}
+    models = {name: build(name, given.feature_size) for name in given.variants.split(",")}
     jobs: dict[str, dict[str, Callable[[], object]]] = {
         "describing": {name: lambda model=model: describing(model, batch) for name, model in models.items()},
         "words alone": {name: words_alone(model, batch) for name, model in models.items()},
