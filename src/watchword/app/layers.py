@@ -102,8 +102,11 @@ def by_kind(captions: "Sequence[Caption]", weights: "Sequence[FloatArray]", draw
 
 def true_places(
     captioner: "LoadedCaptioner", captions: "Sequence[Caption]", truth: "Mapping[str, Truth]"
-) -> dict[str, float]:
-    """The mean share of attention on what the subject's box meets in frames that show it, and that of chance."""
+) -> dict[str, float | None]:
+    """The mean share of attention on what the subject's box meets in frames that show it, and that of chance.
+
+    None where no word says how it looks.
+    """
     import numpy as np
 
     from watchword.data.shapes.grammar import kind_of
@@ -121,7 +124,7 @@ def true_places(
             if place and kind_of(word) in OF_THE_SUBJECT:
                 shares["attention"].append(float(looked[place][meets].sum()))
                 shares["chance"].append(float(meets.mean()))
-    return {name: float(np.mean(values)) if values else float("nan") for name, values in shares.items()}
+    return {name: float(np.mean(values)) if values else None for name, values in shares.items()}
 
 
 def on_subject(cells: "FloatArray", boxes: "FloatArray", visible: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
@@ -165,6 +168,6 @@ def print_table(found: dict[str, Any], split: str) -> None:
     for kind, row in found["kinds"].items():
         table.add_row(kind, f"{row['words']:,}", *(f"{weight:.3f}" for weight in row["weights"]))
     Console().print(table)
-    if "places" in found:
-        share, chance = found["places"]["attention"], found["places"]["chance"]
+    share, chance = (found.get("places", {}).get(name) for name in ("attention", "chance"))
+    if share is not None:
         typer.echo(f"attention on cells that the subject meets: {share:.1%}, by chance {chance:.1%}")
