@@ -64,39 +64,15 @@ VERBS = {
     "For films": (describe, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
     "Look inside: the papers' figures": (
-        bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus,
+        bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
     ),
 }  # fmt: skip
 for panel, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=panel)(verb)
+app.add_typer(study, name="study", rich_help_panel="Train and score")
 app.add_typer(features, name="features", rich_help_panel="Features")
 app.add_typer(weights, name="weights", rich_help_panel="Features")
-app.command()(describe)
-app.command()(demo)
-app.command()(train)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(masking)
-app.command()(calibrate)
-app.command()(pack)
-app.command()(models)
-app.command()(shapes)
-app.command()(bias)
-app.command()(diction)
-app.command()(sweep)
-app.command()(regions)
-app.command()(pointing)
-app.command()(heatmap)
-app.command()(wording)
-app.command()(order)
-app.add_typer(features, name="features")
-app.add_typer(weights, name="weights")
-app.add_typer(study, name="study")
-app.command("score")(score)
-app.command()(refocus)
-app.command()(kinds)
-app.command()(layers)
 
 
 def main() -> None:
