@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics", "decoding", "models", "losses", "data",
     },
     "describing": {
-        "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "features",
+        "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "carriers", "features",
         "metrics", "decoding", "models", "data", "training",
     },
     "explain": {"errors", "records", "media"},
