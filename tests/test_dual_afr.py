@@ -18,7 +18,7 @@ from watchword.data.shapes.folder import write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
 from watchword.explain.dual_afr import WordLook, draw_looks, strongest_places
-from watchword.layers.alignment import HypercolumnAlignment, StackingAlignment
+from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignment, PoolingAlignment, StackingAlignment
 from watchword.models import build_model
 from watchword.models.dual_afr import DualAFR
 from watchword.records import Caption
@@ -175,6 +175,18 @@ def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
              for name, stream in both.items()}  # fmt: skip
     together, alone = (follow(model, seen, SENTENCES[-len(seen["fc7"].values) :]).outputs for seen in (both, short))
     torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("largest", [None, True, False])
+def test_padding_never_wins_in_a_window_that_is_half_a_film(largest: bool | None) -> None:
+    """Three moments pooled by two: the same alone and beside a film of six."""
+    torch.manual_seed(0)
+    align = ConvolutionAlignment(2, 3, (2, 1, 1), "appendix") if largest is None else (
+        PoolingAlignment(2, 3, (2, 1, 1), largest)
+    )  # fmt: skip
+    maps, real = torch.randn(1, 2, 3, 2, 2), torch.ones(1, 1, 3, 2, 2)
+    longer, longer_real = (torch.nn.functional.pad(part, (0, 0, 0, 0, 0, 3)) for part in (maps, real))
+    torch.testing.assert_close(align(longer, longer_real)[:, :2], align(maps, real))
 
 
 def test_a_stack_of_places_and_a_hypercolumn_by_hand() -> None:
