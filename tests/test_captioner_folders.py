@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.films import numbered, write_film
 import watchword
 from watchword.data.shapes.films import ShapesConfig
 from watchword.data.shapes.folder import write_shapes
+from watchword.decoding import Found, consensus
 from watchword.describing import calibrating
 from watchword.describing.calibrating import calibrate, pack, people_no_better
 from watchword.describing.confidence import Calibration, confidence, fit, out_of_fold, rank_correlation
@@ -24,6 +26,7 @@ from watchword.models.checkpoint import load_model, read_tensors
 from watchword.records import Clip, StreamArrays
 from watchword.store import Store
 from watchword.tensors import Stream
+from watchword.text.sentences import NEVER_LAST
 
 # --- confidence ----------------------------------------------------------------------------------------------------
 
@@ -153,6 +156,29 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
     (runs[1].folder / "vocabulary.txt").write_text("\n".join([*WORDS[1:], WORDS[0]]) + "\n")
     with pytest.raises(WatchwordError, match="do not share"):
         pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
+
+
+def test_a_captioner_whose_recipe_says_so_lets_drawn_sentences_vote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from watchword.describing import speaking
+
+    asked = []
+
+    def noted(*arguments: Any, **named: Any) -> Found:
+        asked.append(arguments[2])
+        return consensus(*arguments, **named)
+
+    monkeypatch.setattr(speaking, "consensus", noted)
+    folder = write_captioner(tmp_path / "votes")
+    recipe = (folder / "recipe.toml").read_text()
+    assert "votes = 0" in recipe
+    (folder / "recipe.toml").write_text(recipe.replace("votes = 0", "votes = 7"))
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(film, folder, top=3)
+    assert asked == [7]
+    assert len({found.sentence, *(str(other) for other in found.alternatives)}) == 3
+    assert found.sentence.split()[-1] not in NEVER_LAST
 
 
 def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,10 +77,7 @@ class Voice:
             for stretch in stretches
         ]
         streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
-        found = beam(
-            self.tidy, streams, max(width, top), self.max_words + 1, num_best=min(2 * top, max(width, top)),
-            length_power=self.length_power,
-        )  # a few more than asked for: two may be the same once loose ends are gone
+        found = self._search(streams, width, top)
         followed = follow(self.speaker, streams, found.sentences, keep_attention=True)
         log_probs = self.speaker.log_probabilities(followed.outputs)
         said = log_probs.gather(-1, found.sentences.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
@@ -92,12 +89,12 @@ class Voice:
             answers.append(self._thoughts(drafts, looks, chosen[row], stretch.start)[:top])
         return answers
 
-    def _search(self, streams: Streams, width: int) -> Found:
-        """All that are found are kept: what they agree on is a sign."""
-        most, power = self.max_words + 1, self.length_power
+    def _search(self, streams: Streams, width: int, top: int) -> Found:
+        """A few more than asked for: two may be the same once loose ends are gone."""
+        width, most, power = max(width, top), self.max_words + 1, self.length_power
         if self.votes:
             return consensus(self.tidy, streams, self.votes, most, beams=width, length_power=power)
-        return beam(self.tidy, streams, width, most, num_best=width, length_power=power)
+        return beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
 
     def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
         """Different sentences in the order of the search. One that never ended loses its loose end."""
