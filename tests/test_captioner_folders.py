@@ -12,6 +12,7 @@ from tests.captioners import WORDS, write_captioner
 from tests.films import numbered, write_film
 
 import watchword
+from watchword.config import Recipe
 from watchword.data.shapes.films import ShapesConfig
 from watchword.data.shapes.folder import write_shapes
 from watchword.decoding import Found, consensus
@@ -258,6 +259,25 @@ def test_own_films_and_captions_become_a_captioner(tmp_path: Path) -> None:
     said = run.invoke(app, ["describe", str(film), "--model", str(output)])
     assert said.exit_code == 0, said.output
     assert said.stdout.strip()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_recipe_for_own_films_is_one(tmp_path: Path, is_known: bool) -> None:
+    from watchword.app.own_data import OwnData, own_recipe
+
+    start = CaptionerFolder(write_captioner(tmp_path / "known")) if is_known else None
+    clips = [Clip(f"v{number}", "train", ("a zebra runs", "a zebra is running")) for number in range(40)]
+    data = OwnData(tmp_path / "videos", tmp_path / "captions.csv", tmp_path / "run", start, 6)
+    recipe = Recipe.read(own_recipe(data, clips), "own")
+    assert recipe.phases[0].epochs == 6
+    assert recipe.data.streams == ("appearance",)
+    if start is None:
+        assert recipe.start is None
+    else:
+        assert recipe.start is not None
+        assert recipe.model == start.recipe.model
+        assert recipe.data.moments == start.recipe.data.moments
+        assert "zebra" in CaptionerFolder(recipe.start).vocabulary
 
 
 def test_own_data_are_two_things(tmp_path: Path) -> None:

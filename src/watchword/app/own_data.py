@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
+    from watchword.config import Recipe
     from watchword.describing.folders import CaptionerFolder
     from watchword.records import Clip
     from watchword.training import Run
@@ -113,6 +114,11 @@ def write_captions(path: Path, clips: "list[Clip]") -> None:
     write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
+def _speech(known: "Recipe | None") -> dict[str, Any]:
+    """How the captioner that is begun with looks for its sentences."""
+    return known.selection.model_dump(include={"length_power", "votes"}) if known else {}
+
+
 def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
     """Gentle steps from a captioner that knows much, or a whole training where there is none."""
     from watchword.describing.growing import grow
@@ -130,6 +136,7 @@ def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
             "streams": known.data.streams if known else ("appearance",),
             "moments": known.data.moments if known else None,
             "max_words": known.data.max_words if known else 20,
+            "glimpse": known.data.glimpse if known else 1.0,
             "videos_per_batch": batch, "captions_per_video": 4,
         },
         "model": known.model if known else WITHOUT_CAPTIONER,
@@ -138,5 +145,5 @@ def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
             "epochs": data.epochs, "learning_rate": 5e-4 if known else 1e-3, "patience": 5,
             "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},
         }],
-        "selection": {"by": "val_loss", "beam": 3},
+        "selection": {"by": "val_loss", "beam": 3, **_speech(known)},
     }  # fmt: skip
