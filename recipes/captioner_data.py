@@ -1,4 +1,4 @@
-"""The captions that the shipped captioner learns from: MSR-VTT's clips, and MSVD's train films with 20 captions at most.
+"""What the shipped captioner learns from: captions of MSR-VTT's clips, and of MSVD's train films 20 at most.
 
     python recipes/captioner_data.py ../shared/data captions.jsonl.gz
 """

@@ -31,8 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics", "decoding", "models", "losses", "data",
     },
     "describing": {
-        "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "carriers", "features",
-        "metrics", "decoding", "models", "data", "training",
+        "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "carriers",
+        "features", "metrics", "decoding", "models", "data", "training",
     },
     "explain": {"errors", "records", "media"},
 }  # fmt: skip
