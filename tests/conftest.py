@@ -28,6 +28,13 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# What a model must be told to make do with the one stream `appearance`.
+ALONE: dict[str, dict[str, str]] = {
+    "global2local": {"frame_stream": "appearance", "clip_stream": "appearance", "region_stream": "appearance"},
+    "dual_afr": {"variant": "top_only"},
+}
+
+
 def noise_stream(lengths: list[int], places: int = 2, width: int = 6, seed: int = 0, pad: int = 0) -> Stream:
     """Videos of these lengths, padded to the longest and by `pad` moments and places more."""
     generator = torch.Generator().manual_seed(seed)

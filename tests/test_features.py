@@ -454,7 +454,7 @@ def test_a_ray_cluster_does_the_same_also_when_a_worker_is_killed(tmp_path: Path
     for name, value in PATIENCE.items():
         monkeypatch.setenv(name, value)
     films = many(tmp_path / "films", 6)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         outcomes = []
         for outcome in extract_ray(prepare(tmp_path / "store", ["appearance"], FAST), films, workers=2):

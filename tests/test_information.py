@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import noise_stream
+from conftest import ALONE, noise_stream
 from test_training import assert_same, recipe, weights
 from watchword.errors import WatchwordError
 from watchword.losses import Material, build_loss
@@ -88,7 +88,8 @@ def test_any_model_learns_by_it_and_without_lambda_it_is_cross_entropy_exactly(n
     gradients = {}
     for loss in ({"name": "cross_entropy"}, {"name": "information", "trade_off": 0.0}, {"name": "information"}):
         torch.manual_seed(0)
-        model = build_model({"name": name, "hidden_size": 8, "embedding_size": 4}, {"appearance": 6}, len(VOCABULARY))
+        settings = {"name": name, "hidden_size": 8, "embedding_size": 4, **ALONE.get(name, {})}
+        model = build_model(settings, {"appearance": 6}, len(VOCABULARY))
         torch.manual_seed(1)  # the same dropout
         result = build_loss(loss, MATERIAL)(model, BATCH, own_words=0.3)
         result.total.backward()

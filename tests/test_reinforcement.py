@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import noise_stream
+from conftest import ALONE, noise_stream
 from test_training import assert_same, recipe, train_by_two, weights
 from watchword.config import relative_to, write_toml
 from watchword.decoding import rescore
@@ -177,8 +177,7 @@ def test_a_reward_that_is_not_there_is_one_line(settings: dict[str, Any]) -> Non
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_learns_from_rewards(name: str) -> None:
     torch.manual_seed(0)
-    roles = {role: "appearance" for role in ("frame_stream", "clip_stream", "region_stream") if name == "global2local"}
-    settings = {"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": 0.0, **roles}
+    settings = {"name": name, "hidden_size": 16, "embedding_size": 8, "dropout": 0.0, **ALONE.get(name, {})}
     model = build_model(settings, {"appearance": 6}, 6)
     loss = build_loss({"name": "self_critical", "rewards": {"ROUGE_L": 1.0}, "rollouts": 8}, MATERIAL)
     batch = Batch(("a", "b"), STREAMS, CAPTIONS)

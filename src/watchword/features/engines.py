@@ -124,7 +124,9 @@ def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> 
         for name, value in PATIENCE.items():
             os.environ.setdefault(name, value)
         try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR)  # the cluster of RAY_ADDRESS, or one of our own
+            # the cluster of RAY_ADDRESS, or one of our own: never one that somebody left running on this machine
+            address = os.environ.get("RAY_ADDRESS", "local")
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # Ray raises plain exceptions here
             raise WatchwordError(f"cannot join or start a Ray cluster: {str(error).splitlines()[0]}") from error
     actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
