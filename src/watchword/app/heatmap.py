@@ -26,19 +26,12 @@ def heatmap(
 
     watchword heatmap runs/msrvtt_stats video7020 --output heat.png
     """
-    from watchword.data.annotations import read_annotations
     from watchword.explain.stats import draw_words
     from watchword.media import At, ShortSide, read_frames
     from watchword.training.captioner import LoadedCaptioner
 
     captioner = LoadedCaptioner.load(run)
-    if film is None:
-        films = {clip.video: clip.path for clip in read_annotations(captioner.run.recipe.data.captions)}
-        if video not in films:
-            raise unknown(f"video of {captioner.run.recipe.data.captions}", video, films)
-        film = films[video]
-    if film is None:
-        raise WatchwordError(f"no film of {video} beside the captions: name it, --film {video}.mp4")
+    film = film or captioner.film(video)
     (caption,) = captioner.describe([video], beam)
     if not caption.attention:
         raise WatchwordError(f"{run} is a model without attention: there is nothing to draw")

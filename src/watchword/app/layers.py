@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from watchword.data.shapes import Truth
-    from watchword.records import Caption, Clip, FloatArray
+    from watchword.records import Caption, FloatArray
     from watchword.training.captioner import LoadedCaptioner
 
 OF_THE_SUBJECT = ("object", "colour", "texture", "size")  # kinds of words that say how the subject looks
@@ -55,7 +55,7 @@ def layers(
     captions = captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
     if video:
-        picture = draw(captioner, captions[0], weights[0], film or film_beside(clips[video]))
+        picture = draw(captioner, captions[0], weights[0], film or captioner.film(video))
         try:
             picture.save(output)
         except (OSError, ValueError) as error:
@@ -153,11 +153,6 @@ def draw(captioner: "LoadedCaptioner", caption: "Caption", weights: "FloatArray"
         looks.append(WordLook(word, float(times[moment]), pictures[moments.index(moment)], box, own))
     return draw_looks(looks, names_of(captioner))
 
-
-def film_beside(clip: "Clip") -> Path:
-    if clip.path is None:
-        raise WatchwordError(f"no film of {clip.video} beside the captions: name it, --film {clip.video}.mp4")
-    return clip.path
 
 
 def print_table(found: dict[str, Any], split: str) -> None:

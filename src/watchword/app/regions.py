@@ -26,7 +26,6 @@ def regions(
     import numpy as np
 
     from watchword.app.progress import console
-    from watchword.data.annotations import read_annotations
     from watchword.explain.hierarchical import Salience, draw_on_film, within_frames
     from watchword.files import write_whole
     from watchword.training.captioner import LoadedCaptioner
@@ -42,11 +41,7 @@ def regions(
     frames, places = weights.shape
     boxes = seen.boxes[0, :frames, :places].numpy()
     salience = Salience(video, caption.text, seen.times[0, :frames].numpy(), boxes, weights)
-    if film is None:
-        paths = {clip.video: clip.path for clip in read_annotations(captioner.run.recipe.data.captions)}
-        film = paths.get(video)
-    if film is None:
-        raise WatchwordError(f"do not know where the film of {video} lies: name it by --film")
+    film = film or captioner.film(video)
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / f"{video}.json", json.dumps(salience.to_json(), indent=1) + "\n")
     draw_on_film(film, salience).save(output / f"{video}.png")
