@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from watchword.app.cli import app
 from watchword.errors import WatchwordError
 from watchword.features.carrying import Place, carry, learn, pairs
 from watchword.records import StreamArrays
@@ -44,6 +46,13 @@ def test_a_linear_relation_is_found_and_carries_the_films_that_are_gone(world: t
     np.testing.assert_allclose(carried.values[:, 0], wanted, atol=0.15)
     assert carried.provenance["carried_from"] == "vgg"
     assert np.array_equal(new.store.read("film0", "appearance").values, before)  # what was really seen stays
+
+
+def test_the_command_says_how_much_of_it_is_a_guess(world: tuple[Place, Place, np.ndarray], tmp_path: Path) -> None:
+    places = ["--from", f"{tmp_path}/old:vgg", "--examples", f"{tmp_path}/new:appearance"]
+    done = CliRunner().invoke(app, ["features", "carry", *places, "--into", f"{tmp_path}/new:appearance"])
+    assert done.exit_code == 0, done.output
+    assert "2 films carried over, 10 were there before; learned from 10 films" in done.output
 
 
 def test_noise_is_not_taken_for_knowledge(world: tuple[Place, Place, np.ndarray]) -> None:
