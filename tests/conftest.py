@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from watchword.backbones.formats import Tensors
+from watchword.backbones.weights import load_weights
 from watchword.data.shapes.films import ShapesConfig
 from watchword.data.shapes.folder import write_shapes
+from watchword.errors import WatchwordError
 from watchword.tensors import Stream
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
@@ -26,6 +29,16 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shapes")
     write_shapes(folder, ShapesConfig(films=40))
     return folder
+
+
+def weights_or_skip(name: str) -> Tensors:
+    """Pretrained weights, fetched where they are not here yet; only a machine without a network skips."""
+    try:
+        return load_weights(name)
+    except WatchwordError as error:
+        if "are you online" in str(error):
+            pytest.skip(f"no weights: {error}")
+        raise
 
 
 # What a model must be told to make do with the one stream `appearance`.

@@ -14,30 +14,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from checkpoints import TorchVggish
+from conftest import weights_or_skip
 from films import write_film
 from watchword.backbones import mel, transnet, yolo_tiny
 from watchword.backbones.flow import flow, opencv_flow, pixel_flow
-from watchword.backbones.formats import Tensors
 from watchword.backbones.mel import MelConfig
 from watchword.backbones.roi import pool_regions
 from watchword.backbones.tflite import read_constants
 from watchword.backbones.transnet import TransNet, colour_histograms, compare_neighbours, shots
 from watchword.backbones.vggish import Vggish
-from watchword.backbones.weights import WEIGHTS, load_weights
+from watchword.backbones.weights import WEIGHTS
 from watchword.backbones.yamnet import YamNet
 from watchword.backbones.yolo_tiny import YoloTiny, best_apart, decode, intersection_over_union, read_darknet
 from watchword.carriers import fetch
 from watchword.errors import WatchwordError
 from watchword.features.shots import find_shots
-
-
-def weights_or_skip(name: str) -> Tensors:
-    try:
-        return load_weights(name)
-    except WatchwordError as error:
-        if "are you online" in str(error):
-            pytest.skip(f"no weights: {error}")
-        raise
 
 
 @pytest.fixture(scope="module")

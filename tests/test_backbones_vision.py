@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from checkpoints import c3d_tensors, i3d_tensors, residual_tensors
-from conftest import SHARED
+from conftest import SHARED, weights_or_skip
 from watchword.backbones import adapters
 from watchword.backbones.blocks import ACTIVATIONS, Checkpoint, Convolution, fold, max_pool_same, same_padding
 from watchword.backbones.c3d import C3D
@@ -21,7 +21,7 @@ from watchword.backbones.formats import Tensors
 from watchword.backbones.i3d import BRANCHES, I3D, MIXED
 from watchword.backbones.resnet import ResNet
 from watchword.backbones.resnext3d import ResNeXt3D
-from watchword.backbones.weights import load_user_weights, load_weights
+from watchword.backbones.weights import load_user_weights
 from watchword.errors import WatchwordError
 
 # --- bricks ---------------------------------------------------------------------------------------------------------
@@ -122,15 +122,6 @@ def test_a_checkpoint_says_what_is_missing_misshapen_or_left() -> None:
 # --- networks with real weights -------------------------------------------------------------------------------------
 
 
-def fetched(name: str) -> Tensors:
-    try:
-        return load_weights(name)
-    except WatchwordError as error:
-        if "cannot fetch" in str(error):
-            pytest.skip(f"no network: {error}")
-        raise
-
-
 def square(pictures: Tensor, size: int) -> Tensor:
     """The middle square of pictures (F, H, W, 3), scaled, as bytes."""
     side = min(pictures.shape[1:3])
@@ -162,7 +153,7 @@ def photo(name: str, size: int) -> Tensor:
 
 @pytest.mark.parametrize("name", PHOTOS)
 def test_lite0_recognises_photos(name: str) -> None:
-    network = EfficientNetLite(fetched("efficientnet_lite0"))
+    network = EfficientNetLite(weights_or_skip("efficientnet_lite0"))
     layers = network(photo(name, 224))
     assert int(network.classify(layers["pooled"]).argmax()) in PHOTOS[name]
 
@@ -170,7 +161,7 @@ def test_lite0_recognises_photos(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["efficientnet_lite1", "efficientnet_lite2"])
 def test_lite1_and_lite2_recognise_photos(name: str) -> None:
-    network = EfficientNetLite(fetched(name), name)
+    network = EfficientNetLite(weights_or_skip(name), name)
     right = [
         int(network.classify(network(photo(which, network.picture_size))["pooled"]).argmax()) in classes
         for which, classes in PHOTOS.items()
@@ -180,7 +171,7 @@ def test_lite1_and_lite2_recognise_photos(name: str) -> None:
 
 
 def test_lite0_has_the_shapes_it_says_and_the_published_number_of_parameters() -> None:
-    tensors = fetched("efficientnet_lite0")
+    tensors = weights_or_skip("efficientnet_lite0")
     layers = EfficientNetLite(tensors)(torch.zeros(2, 224, 224, 3, dtype=torch.uint8))
     assert {name: tuple(values.shape) for name, values in layers.items()} == {
         "stage5": (2, 14, 14, 112),
@@ -193,7 +184,7 @@ def test_lite0_has_the_shapes_it_says_and_the_published_number_of_parameters() -
 
 
 def test_lite0_equals_its_checkpoint_run_without_folding() -> None:
-    tensors = fetched("efficientnet_lite0")
+    tensors = weights_or_skip("efficientnet_lite0")
     pictures = photo("coffee", 224)
 
     def unit(values: Tensor, convolution: str, norm: str, stride: int = 1) -> Tensor:
@@ -231,7 +222,7 @@ FILMS = [
 
 @pytest.fixture(scope="module")
 def i3d() -> I3D:
-    return I3D(fetched("i3d"))
+    return I3D(weights_or_skip("i3d"))
 
 
 @pytest.mark.slow
@@ -253,7 +244,7 @@ def test_i3d_recognises_actions(i3d: I3D, film: str, num_frames: int, size: int,
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(16, 96, 96), (9, 75, 50)], ids=["even", "odd"])
 def test_i3d_equals_its_checkpoint_run_without_folding_or_merging(i3d: I3D, shape: tuple[int, int, int]) -> None:
-    tensors = fetched("i3d")
+    tensors = weights_or_skip("i3d")
 
     def padded(values: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], filling: float) -> Tensor:
         sides: list[int] = []

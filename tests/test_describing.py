@@ -25,6 +25,7 @@ from tests.films import numbered, write_film
 from typer.testing import CliRunner
 
 import watchword
+from conftest import weights_or_skip
 from watchword.app.cli import app
 from watchword.describing import describer as describer_module
 from watchword.describing.asking import Asked
@@ -402,10 +403,7 @@ def test_a_long_film_becomes_a_timeline(captioner: Path, long_film: Path) -> Non
 
 
 def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
-    from watchword.backbones.weights import is_present
-
-    if not is_present("yamnet"):
-        pytest.skip("the weights of yamnet are not here: watchword weights get yamnet")
+    weights_or_skip("yamnet")
     times = [125 * index for index in range(72)]
     film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
     silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
