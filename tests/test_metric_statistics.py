@@ -7,7 +7,7 @@ import pytest
 
 from watchword.errors import WatchwordError
 from watchword.metrics import ReferenceIndex, Scores, meteor_available
-from watchword.metrics.statistics import bootstrap, compare, diversity, resampled
+from watchword.metrics.statistics import bootstrap, compare, diversity, mean_of_ratio, resampled
 
 NAMES = [f"v{number}" for number in range(60)]
 VERBS = ["runs", "sleeps", "eats", "jumps", "sings"]
@@ -31,6 +31,13 @@ def test_counting_every_video_once_gives_the_corpus_score() -> None:
     scores = scored(0.5)
     for name, values in resampled(scores, np.ones((1, 60))).items():
         assert values[0] == pytest.approx(scores.corpus[name])
+
+
+def test_a_ratio_weighs_words_and_doubts_videos() -> None:
+    mean, error = mean_of_ratio(np.array([6.0, 2.0, 4.0]), np.array([2.0, 1.0, 1.0]))
+    assert mean == pytest.approx(3.0)                        # 12 / 4
+    assert error == pytest.approx((2 * 3 / 2) ** 0.5 / 4)    # residuals 0, -1, 1
+    assert mean_of_ratio(np.full(9, 3.0), np.full(9, 2.0)) == (1.5, 0.0)
 
 
 def test_counting_some_videos_gives_the_score_of_only_those() -> None:

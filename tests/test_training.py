@@ -25,7 +25,7 @@ from watchword.records import StreamArrays
 from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 from watchword.training import loop
-from watchword.training.evaluation import Search, evaluate
+from watchword.training.evaluation import Search, evaluate, film_losses, open_split
 from watchword.training.run import Run
 
 SMALL = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}
@@ -337,6 +337,16 @@ def test_an_ensemble_of_runs_is_evaluated_as_one(shapes: Path, tmp_path: Path) -
     result = evaluate(runs, "test", Search(beam=3), ("BLEU", "CIDEr"))
     assert len(result.captions) == 8
     assert result.runs == ("run1", "run2")
+
+
+def test_the_losses_of_films_add_up_to_the_validation_loss(shapes: Path, tmp_path: Path) -> None:
+    run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
+    clips, _ = open_split([run], "val")
+    losses, words = film_losses(run, clips)
+    assert losses.sum() / words.sum() == pytest.approx(log_rows(run.folder)[0]["val_loss"], rel=1e-5)
+    alone = film_losses(run, clips[1:2])
+    assert alone[0][0] == pytest.approx(losses[1], rel=1e-5)
+    assert alone[1][0] == words[1]
 
 
 # --- the data as batches -------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from watchword.app.regions import regions
 from watchword.app.score import score
 from watchword.app.shapes import shapes
 from watchword.app.study import study
+from watchword.app.surprise import surprise
 from watchword.app.sweep import sweep
 from watchword.app.train import train
 from watchword.app.weights import weights
@@ -62,7 +63,7 @@ def _root() -> None:
 
 VERBS = {
     "For films": (describe, calibrate, pack),
-    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
+    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, surprise, models),
     "Look inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
     ),

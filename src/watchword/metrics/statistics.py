@@ -50,6 +50,15 @@ def resampled(scores: Scores, weights: Floats) -> dict[str, Floats]:
     return totals
 
 
+def mean_of_ratio(totals: Floats, counts: Floats) -> tuple[float, float]:
+    """Sum of totals over sum of counts, and its standard error where videos, not words, are what is drawn."""
+    ratio = float(totals.sum() / counts.sum())
+    residuals = totals - ratio * counts
+    videos = len(totals)
+    error = float((residuals**2).sum() * videos / max(videos - 1, 1)) ** 0.5 / float(counts.sum())
+    return ratio, error
+
+
 def bootstrap(scores: Scores, samples: int = 1000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
     """Percentile intervals from sets of videos drawn with replacement. Document frequencies stay as they are."""
     totals = resampled(scores, _draws(len(scores.videos), samples, seed))

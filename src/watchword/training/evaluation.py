@@ -101,6 +101,22 @@ def mean_word_loss(model: Talker, data: CaptionData, device: torch.device | str)
     return total / max(weight, 1.0)  # a split of unknown words alone has nothing to weigh
 
 
+@torch.no_grad()
+def film_losses(run: Run, clips: Sequence[Clip]) -> tuple[FloatArray, FloatArray]:
+    """The cross entropy of all words that people said about each film, (films,), and how many words, (films,)."""
+    data = CaptionData(clips, Store(run.recipe.data.store), run.vocabulary, run.recipe.data)
+    model, measure = run.model().eval(), CrossEntropy(CrossEntropySettings())
+    place = {clip.video: row for row, clip in enumerate(clips)}
+    losses, words = np.zeros(len(clips)), np.zeros(len(clips))
+    for slot in data.plan(seed=(0,)):
+        batch = data.batch(slot)
+        found, counted = measure.of_videos(model, batch, own_words=0.0)
+        rows = [place[video] for video in batch.videos]
+        np.add.at(losses, rows, found.double().numpy())
+        np.add.at(words, rows, counted.numpy())
+    return losses, words
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What one run, or an ensemble of several, said about a split."""
@@ -123,17 +139,8 @@ class Evaluation:
         return json.dumps(row | {"signature": self.scores.signature}, indent=2) + "\n"
 
 
-def evaluate(
-    runs: Sequence[Run],
-    split: str,
-    search: Search,
-    metrics: Sequence[str] | None = None,
-    report: Callable[[int, int], None] = lambda done, total: None,
-) -> Evaluation:
-    """One run, or an ensemble of runs that share a vocabulary, on a split of the first run's data.
-
-    `metrics` None: all that can be computed here.
-    """
+def open_split(runs: Sequence[Run], split: str) -> tuple[list[Clip], Features]:
+    """The clips of a split of the first run's data, and their features; refused where the runs do not fit them."""
     first = runs[0]
     vocabulary = first.vocabulary
     for run in runs[1:]:
@@ -161,12 +168,27 @@ def evaluate(
                 f"{run.name} was trained on {changed[0]} of {run.seen['streams'][changed[0]]}; "
                 f"{settings.store} has {described[changed[0]]}: name the run's own store"
             )
+    features.check([clip.video for clip in chosen])
+    return chosen, features
+
+
+def evaluate(
+    runs: Sequence[Run],
+    split: str,
+    search: Search,
+    metrics: Sequence[str] | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """One run, or an ensemble of runs that share a vocabulary, on a split of the first run's data.
+
+    `metrics` None: all that can be computed here.
+    """
+    chosen, features = open_split(runs, split)
     videos = [clip.video for clip in chosen]
-    features.check(videos)
     models = [run.model() for run in runs]
     speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
     captions = caption_videos(
-        speaker, features, videos, vocabulary, search, report=lambda done: report(done, len(videos))
+        speaker, features, videos, runs[0].vocabulary, search, report=lambda done: report(done, len(videos))
     )
     scores = score_captions(captions, ReferenceIndex(references_of(chosen)), metrics)
     return Evaluation(split, search, tuple(run.name for run in runs), tuple(captions), scores)

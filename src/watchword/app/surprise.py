@@ -1,0 +1,46 @@
+"""`watchword surprise`: how surprised runs are by what people said."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def surprise(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are held against the first.")],
+    split: Annotated[str, typer.Option(help="The split, or several with commas: val,test.")] = "val",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
+) -> None:
+    """The mean cross entropy of people's words: it separates runs where the scores of few films are noise.
+
+    Films are drawn, words are not: the standard error is over films, and that of a difference over the same films.
+    Nothing may be chosen by it on a test split.
+
+    watchword surprise runs/global runs/local --split val
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from watchword.metrics.statistics import mean_of_ratio
+    from watchword.training.evaluation import film_losses, open_split
+    from watchword.training.run import Run
+
+    opened = [Run(folder) for folder in runs]
+    clips = [clip for name in split.split(",") for clip in open_split(opened, name)[0]]
+    rows: dict[str, dict[str, float]] = {}
+    first = None
+    for run in opened:
+        losses, words = film_losses(run, clips)
+        first = losses if first is None else first
+        mean, error = mean_of_ratio(losses, words)
+        more, of_more = mean_of_ratio(losses - first, words)
+        rows[run.name] = {"loss": mean, "error": error, "difference": more, "error_of_difference": of_more}
+    if as_json:
+        print(json.dumps({"split": split, "films": len(clips), "runs": rows}))
+        return
+    table = Table("", "nats a word", f"against {opened[0].name}", title=f"{split}, {len(clips)} films")
+    for name, row in rows.items():
+        difference = f"{row['difference']:+.3f} +- {row['error_of_difference']:.3f}" if row["difference"] else "-"
+        table.add_row(name, f"{row['loss']:.3f} +- {row['error']:.3f}", difference)
+    Console().print(table)
