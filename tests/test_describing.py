@@ -231,6 +231,24 @@ def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
+def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path) -> None:
+    lines = [
+        "import sys",
+        "from watchword.app.quick_torch import import_torch_quickly",
+        "import_torch_quickly()",
+        "import torch",
+        "net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())",
+        "net(torch.randn(2, 3, 8, 8)).sum().backward()",
+        "assert net[0].weight.grad is not None",
+        "print('torch._decomp' in sys.modules)",
+    ]
+    answer = python(["-c", "\n".join(lines)], tmp_path)
+    assert answer.stdout == "False\n", answer.stderr
+    whole = python(["-c", "import torch, sys; print('torch._decomp' in sys.modules)"], tmp_path)
+    assert whole.stdout == "True\n", "torch loads it no more: quick_torch can go"
+
+
+
 def test_folders_patterns_and_lists_are_taken(captioner: Path, clip: Path, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "a.mp4").write_bytes(clip.read_bytes())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from watchword.app.quick_torch import import_torch_quickly
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Lazy:
 
     def open(self) -> "Describer":
         if self.describer is None:
+            import_torch_quickly()
             from watchword.describing.describer import Describer
 
             self.describer = Describer.open(self.model)
