@@ -39,6 +39,9 @@ class Captioner(nn.Module, ABC):
         self.num_words = num_words
         self.embedding = nn.Embedding(num_words, config.embedding_size, padding_idx=PAD)
         self.to_words = nn.Linear(output_size, num_words)
+        # What a recurrent cell shows is small at first (0.07 after G2L's second layer) and torch's own start is smaller
+        # still: words would hardly tell the layers below what to change. docs/results.md
+        nn.init.normal_(self.to_words.weight, std=2 * output_size**-0.5)
         forbidden = torch.zeros(num_words)
         forbidden[list(NEVER_SAID)] = float("-inf")
         self.register_buffer("never_said", forbidden, persistent=False)
