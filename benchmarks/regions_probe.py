@@ -4,8 +4,8 @@
 
 1. Linear probes of the subject's looks and of the scene, from each of several views of a film.
 2. A perceptron that is told which region is the subject's: how often it finds it in one frame of the event.
-3. Attention over all regions of a film that is told only the subject's colour and shape, the film's label: how much of it
-   falls on the subject, within frames of the event. This is what attention in a captioner has to do, without the words.
+3. Attention over all regions of a film that is told only the subject's colour and shape, as labels of the film: how much
+   of it falls on the subject, within frames of the event. Attention in a captioner has to do that, and words besides.
 
 600 films, three distractors, seed 0; figures are of the 120 test films. docs/shapes.md has what came out.
 """
@@ -135,7 +135,8 @@ def main() -> None:
         happening[row, slice(*film.truth.event)] = True
     happening &= visible[videos, :, subjects] & ~train.unsqueeze(1)
     labels = answers["colour"], answers["object"]
-    for name, values in (("regions", plain), ("signed changes alone", moving[..., :SIGNED]), ("moving_regions", moving)):
+    views = {"regions": plain, "moving_regions without amounts": moving[..., :SIGNED], "moving_regions": moving}
+    for name, values in views.items():
         weights = untold(values, visible, labels, train, steps=600)
         share = float(weights[videos, :, subjects][happening].mean())
         print(f"told colour and shape, {name}: {share:.1%} on the subject in frames of its event", flush=True)
