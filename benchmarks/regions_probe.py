@@ -4,7 +4,7 @@
 
 1. Linear probes of the subject's looks and of the scene, from each of several views of a film.
 2. A perceptron that is told which region is the subject's: how often it finds it in one frame of the event.
-3. Attention over all regions of a film that is told only the subject's colour and shape, as labels of the film: how much
+3. Attention over all regions of a film that is told only the subject's colour and shape, labels of the film: how much
    of it falls on the subject, within frames of the event. Attention in a captioner has to do that, and words besides.
 
 600 films, three distractors, seed 0; figures are of the 120 test films. docs/shapes.md has what came out.
