@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from watchword.app.pointing import on_regions
 from watchword.data.annotations import read_annotations
-from watchword.data.dataset import encode_captions, pad_sentences
 from watchword.data.shapes import Truth, kind_of, meaning, read_truth
-from watchword.decoding import follow
 from watchword.training.captioner import LoadedCaptioner
 
 LOOKS = ("object", "colour", "texture", "size")
@@ -38,28 +37,23 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
     found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": [],
                                      "other things": [], "background": []}  # fmt: skip
-    for clip in clips:
-        truth = truths[clip.video]
-        sentences = pad_sentences([encode_captions(clip.captions, captioner.vocabulary, 20)])
-        streams = captioner.features.read([clip.video])
-        followed = follow(captioner.model, streams, sentences[:, :, 1:], keep_attention=True)
-        attention = followed.attention["local:regions"][0].numpy()  # (S, T, F, N)
+    for caption in captioner.follow(clips):
+        truth = truths[caption.video]
         background = np.array([thing is None for thing in truth.things])
         in_sight, there = truth.visible[:, truth.subject], truth.visible.any(1)
-        for sentence, looked in zip(sentences[0, :, 1:].tolist(), attention, strict=True):
-            for word, weights in zip(captioner.vocabulary.decode(sentence), looked, strict=False):
-                if not names_subject(word, truth):
-                    continue
-                chosen = np.flatnonzero(weights.sum(1) > 1e-6)
-                found["frame"].append(float(in_sight[chosen].mean()))
-                found["frame chance"].append(float(in_sight[there].mean()))
-                for frame in chosen[in_sight[chosen]]:
-                    inside = weights[frame] / weights[frame].sum()
-                    found["box"].append(float(inside[truth.subject]))
-                    found["background"].append(float(inside[background].sum()))
-                    found["other things"].append(1 - found["background"][-1] - found["box"][-1])
-                    found["box first"].append(float(inside.argmax() == truth.subject))
-                    found["box chance"].append(1 / float(truth.visible[frame].sum()))
+        for word, weights in zip(caption.words, on_regions(caption.attention, run), strict=True):  # (F, N)
+            if not names_subject(word, truth):
+                continue
+            chosen = np.flatnonzero(weights.sum(1) > 1e-6)
+            found["frame"].append(float(in_sight[chosen].mean()))
+            found["frame chance"].append(float(in_sight[there].mean()))
+            for frame in chosen[in_sight[chosen]]:
+                inside = weights[frame] / weights[frame].sum()
+                found["box"].append(float(inside[truth.subject]))
+                found["background"].append(float(inside[background].sum()))
+                found["other things"].append(1 - found["background"][-1] - found["box"][-1])
+                found["box first"].append(float(inside.argmax() == truth.subject))
+                found["box chance"].append(1 / float(truth.visible[frame].sum()))
     return {name: float(np.mean(values)) for name, values in found.items()} | {"words": len(found["frame"])}
 
 

@@ -298,3 +298,6 @@ def test_drawn_films_are_learned_and_analysed_from_the_command_line(tmp_path: Pa
     assert found["layers"] == ["layer1", "layer2", "layer3"]
     for kind in found["kinds"].values():
         assert sum(kind["weights"]) == pytest.approx(1)
+    words = ["layers", str(run.folder), "--split", "test", "--truth", truth, "--people", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert {"texture", "scene"} <= set(json.loads(done.output)["kinds"])  # people say them, whatever the captioner says

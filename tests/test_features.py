@@ -198,11 +198,19 @@ def test_the_moments_of_layers_lie_in_the_middle_of_the_halves_of_their_window(f
 def test_flow_to_the_right_is_in_the_first_direction_and_where_it_is() -> None:
     motion = torch.zeros(3, 2, 8, 100)
     motion[:, 0, :2, :25] = 2.0  # two hundredths of the width
-    described = describe_flow(motion).view(4, 4, 9)
+    described = describe_flow(motion)
     assert described[0, 0].tolist() == pytest.approx([2, 0, 0, 0, 0, 0, 0, 0, 4])
     assert described.sum() == pytest.approx(6)
-    down = describe_flow(motion.flip(1)).view(4, 4, 9)
+    down = describe_flow(motion.flip(1))
     assert down[0, 0, 2] == pytest.approx(2)  # a quarter turn on: y grows downwards
+
+
+def test_the_cells_of_flow_are_those_of_its_vector_and_know_where_they_are(film: Path) -> None:
+    words = [f"{name}.{word}" for name in ("flow", "flow_grid") for word in ("moments=2", "frames=3", "pixels=32")]
+    found = Extraction(prepare(film.parent, ["flow", "flow_grid"], words)).arrays(film, ["flow", "flow_grid"], [])
+    assert found["flow_grid"].values.shape == (2, 16, 9)
+    np.testing.assert_array_equal(found["flow_grid"].values.reshape(2, 1, 144), found["flow"].values)
+    assert found["flow_grid"].boxes[6].tolist() == [0.5, 0.25, 0.75, 0.5]
 
 
 # --- sound ----------------------------------------------------------------------------------------------------------
@@ -492,8 +500,9 @@ def test_ray_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch, 
 def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
     """One short film with sound through all of them; fetches weights that are not here."""
     path = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(30)], tone=440.0, tone_seconds=1.2)
-    names = ["appearance", "appearance_grid", "motion", "motion_grid", "motion_layers", "regions", "flow", "audio"]
-    words = [f"{name}.moments={1 if 'motion' in name or name == 'flow' else 3}" for name in names[:-1]]
+    names = ["appearance", "appearance_grid", "motion", "motion_grid", "motion_layers", "regions", "flow", "flow_grid",
+             "audio"]  # fmt: skip
+    words = [f"{name}.moments={1 if 'motion' in name or 'flow' in name else 3}" for name in names[:-1]]
     found = Extraction(prepare(tmp_path, names, words)).arrays(path, names, [])
     assert {name: arrays.values.shape for name, arrays in found.items()} == {
         "appearance": (3, 1, 1280),
@@ -506,6 +515,7 @@ def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
         "motion_layers.4": (2, 49, 1024),
         "regions": (1, 16, 1280),
         "flow": (1, 1, 144),
+        "flow_grid": (1, 16, 9),
         "audio": (1, 1, 1024),
     }
     grid, pooled = found["appearance_grid"].values.astype(np.float32), found["appearance"].values.astype(np.float32)

@@ -61,7 +61,8 @@ def write_checkpoint(name: str, path: Path) -> Path:
           "motion_layers.4": (1, 16, 512), "motion_layers.5": (1, 1, 4096)}),
         ("resnext3d", "resnext-101-kinetics.pth", "motion,motion_grid", ["moments=1"],
          {"motion": (1, 1, 2048), "motion_grid": (1, 16, 2048)}),
-        ("i3d_flow", "flow_imagenet.pt", "flow", ["moments=1", "pixels=64"], {"flow": (1, 1, 1024)}),
+        ("i3d_flow", "flow_imagenet.pt", "flow,flow_grid", ["moments=1", "pixels=64"],
+         {"flow": (1, 1, 1024), "flow_grid": (1, 4, 2048)}),  # 64 pixels are 2 x 2 cells, two halves of 1024
         ("vggish", "vggish-10086976.pth", "audio", [], {"audio": (1, 1, 128)}),
     ],
 )  # fmt: skip

@@ -17,8 +17,9 @@ from watchword.app.cli import app
 from watchword.app.pointing import shares
 from watchword.app.shapes import write_video
 from watchword.app.sweep import read_axis
+from watchword.data.annotations import read_annotations
 from watchword.data.shapes import ShapesConfig, draw_film
-from watchword.decoding import follow
+from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
 from watchword.explain.hierarchical import VEIL, veil, within_frames
 from watchword.features.looks import PictureLook
@@ -29,6 +30,7 @@ from watchword.models.hierarchical import CHOSEN, Hierarchical
 from watchword.tensors import EOS, Stream
 from watchword.text.counts import count_words
 from watchword.training import loop
+from watchword.training.captioner import LoadedCaptioner
 from watchword.training.evaluation import Search, evaluate
 from watchword.training.run import Run
 
@@ -212,6 +214,30 @@ def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_pat
     assert sum(found["frames"][5]["weights"]) == pytest.approx(1, abs=1e-3)
     np.testing.assert_allclose(found["frames"][5]["boxes"], film.truth.boxes[5], atol=1e-3)
     assert Image.open(tmp_path / "out" / f"{film.video}.png").width > 6 * 160
+
+
+def test_pointing_does_not_count_frames_that_are_not_looked_at() -> None:
+    truth = draw_film(ShapesConfig(films=40), 3).truth
+    looked = np.zeros((2, 16, 8))
+    frame = int(np.flatnonzero(truth.visible[:, truth.subject])[0])
+    looked[:, frame, truth.subject], looked[:, frame, truth.subject - 1] = 0.75, 0.25
+    assert shares(looked, truth)["frames"] == pytest.approx(0.75)
+
+
+def test_a_captioner_follows_peoples_captions_word_by_word(trained: Run, shapes: Path) -> None:
+    captioner = LoadedCaptioner.load(trained.folder)
+    clips = read_annotations(shapes / "captions.jsonl")[:2]
+    found = captioner.follow(clips)
+    known = [caption for clip in clips for caption in clip.captions]
+    assert [caption.text for caption in found] == [
+        " ".join(word if word in captioner.vocabulary.words else "<unk>" for word in text.split()) for text in known
+    ]
+    for caption in found:
+        assert caption.attention["regions"].shape[0] == len(caption.words)
+        np.testing.assert_allclose(caption.attention["regions"].sum((1, 2)), 1, atol=1e-5)
+    said = torch.tensor([[[*captioner.vocabulary.encode(found[0].words), EOS]]])
+    expected = rescore(captioner.model, captioner.features.read([clips[0].video]), said)
+    assert found[0].score == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_pointing_and_diction_speak_of_runs(trained: Run, shapes: Path) -> None:

@@ -33,7 +33,8 @@ from watchword.data.shapes.drawing import Track, paint, paint_scene
 from watchword.errors import WatchwordError
 from watchword.store import Store
 
-ORDERLESS = tuple(name for name in STREAMS if name != "motion")
+ORDERED = ("motion", "movement", "moving_regions")
+ORDERLESS = tuple(name for name in STREAMS if name not in ORDERED)
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +250,8 @@ def test_no_mean_over_time_tells_a_film_from_itself_played_backwards_but_the_cap
         if action != "turns":  # red to blue and blue to red have the same words in another order
             assert not set(film.truth.order_words) & {word for text in back.captions for word in text.split()}
         assert np.abs(ours["motion"].values.mean(0) - theirs["motion"].values.mean(0)).max() > 0.01
+        regions = (streams["moving_regions"].values[:, film.truth.subject].mean(0) for streams in (ours, theirs))
+        assert np.abs(np.subtract(*regions)).max() > 0.01
 
 
 def test_playing_a_film_backwards_twice_gives_it_back(films: list[Film]) -> None:
@@ -277,6 +280,7 @@ def test_streams_have_their_shapes_times_and_boxes() -> None:
     places = {name: arrays.values.shape[:2] for name, arrays in streams.items()}
     assert places == {
         "appearance": (20, 1), "appearance_grid": (20, 16), "regions": (20, 6), "motion": (20, 1),
+        "scene": (20, 1), "movement": (20, 1), "moving_regions": (20, 6),
         "layer1": (20, 256), "layer2": (20, 64), "layer3": (20, 16),
     }  # fmt: skip
     for arrays in streams.values():
@@ -293,7 +297,7 @@ def test_streams_come_from_the_pixels_and_not_from_the_truth(films: list[Film]) 
     film, other = films[0], films[1]
     swapped = dataclasses.replace(film, truth=other.truth, captions=other.captions)
     for name, arrays in streams_of(film).items():
-        if name != "regions":
+        if name not in ("regions", "moving_regions"):
             np.testing.assert_array_equal(arrays.values, streams_of(swapped)[name].values)
 
 
@@ -308,6 +312,33 @@ def test_a_region_shows_the_colour_of_its_own_object_in_every_frame(films: list[
                     seen = values[film.truth.visible[:, slot], slot].argmax(-1)
                     right += (seen == colours.index(thing.colour)).tolist()
     assert np.mean(right) > 0.97
+
+
+def test_scene_and_movement_do_not_know_colours_and_shapes() -> None:
+    film = lone("moves")
+    red, blue = (dataclasses.replace(film, pictures=film.pictures[..., order]) for order in ([0, 1, 2], [2, 1, 0]))
+    known = streams_of(red, ("motion", "movement", "scene", "appearance"))
+    other = streams_of(blue, ("motion", "movement", "scene", "appearance"))
+
+    def change(name: str) -> float:
+        return float(np.linalg.norm(known[name].values - other[name].values) / np.linalg.norm(known[name].values))
+
+    assert change("motion") > 2 * change("movement")
+    for frame in streams_of(film, ("scene",))["scene"].values:  # whatever moves across it
+        np.testing.assert_array_equal(frame, streams_of(film, ("scene",))["scene"].values[0])
+
+
+def test_a_moving_region_tells_in_one_frame_who_acts_and_a_region_does_not(films: list[Film]) -> None:
+    """Of the objects in a frame before the middle of the event, the one whose last numbers are largest."""
+    right: dict[str, list[bool]] = {"regions": [], "moving_regions": []}
+    for film in films[:100]:
+        truth, middle = film.truth, sum(film.truth.event) // 2 - 1
+        objects = [slot for slot, thing in enumerate(truth.things) if thing is not None and truth.visible[middle, slot]]
+        for name, said in right.items():
+            values = streams_of(film, (name,))[name].values[middle, objects]
+            said.append(objects[int(values[:, -6:].sum(-1).argmax())] == truth.subject)
+    assert np.mean(right["moving_regions"]) > 0.8
+    assert np.mean(right["regions"]) < 0.6
 
 
 def test_the_slot_of_a_region_does_not_betray_the_subject(films: list[Film]) -> None:

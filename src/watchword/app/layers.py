@@ -28,10 +28,13 @@ def layers(
     video: Annotated[str, typer.Option(help="Draw this one instead.")] = "",
     film: Annotated[Path | None, typer.Option(help="Its film, if it does not lie beside the captions.")] = None,
     output: Annotated[Path, typer.Option(help="The picture of --video, .png or .jpg.")] = Path("layers.png"),
+    people: Annotated[bool, typer.Option("--people", help="For words of people's captions, not its own.")] = False,
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
 ) -> None:
     """Show the mean weight of each layer for each kind of word: nouns, verbs, ..., or kinds of words of drawn films.
+
+    A captioner says few words of some kinds: --people follows the captions that people said, as in training.
 
     With the truth of drawn films also the share of attention on cells that the subject's box meets, for words that say
     how it looks; chance looks at all places alike.
@@ -52,7 +55,7 @@ def layers(
     videos = [video] if video else [name for name, clip in clips.items() if clip.split == split]
     if not videos:
         raise WatchwordError(f"{captioner.run.recipe.data.captions} has no {split} videos")
-    captions = captioner.describe(videos, beam)
+    captions = captioner.follow([clips[name] for name in videos]) if people else captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
     if video:
         picture = draw(captioner, captions[0], weights[0], film or captioner.film(video))

@@ -8,22 +8,26 @@ import typer
 
 from watchword.errors import WatchwordError
 
+REGIONS = ("regions", "moving_regions")  # streams of drawn films whose places are the slots of the truth
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from watchword.data.shapes import Truth
     from watchword.records import FloatArray
 
 
 def pointing(
-    runs: Annotated[list[Path], typer.Argument(help="Runs that read the stream `regions` of drawn films.")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs that look at regions of drawn films.")],
     truth: Annotated[Path, typer.Option(help="The truth.jsonl of their films.")],
     split: Annotated[str, typer.Option(help="The split that is looked at.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
 ) -> None:
     """Measure the share of attention on the region that is spoken of, in frames in which it is to be seen.
 
-    `frames`: within each frame, all frames alike. `event`: the same, frames of the event only. `words`: of all that the
-    words of the caption look at. `objects`: like `frames`, of what falls on objects instead of mere background.
-    Chance looks at everything alike.
+    `frames`: within each frame that is looked at, all alike. `event`: the same, frames of the event only. `words`: of
+    all that the words of the caption look at. `objects`: like `frames`, of what falls on objects instead of mere
+    background. Chance looks at everything alike.
 
     watchword pointing runs/shapes_hierarchical --truth data/objects/truth.jsonl
     """
@@ -46,9 +50,7 @@ def pointing(
             raise WatchwordError(f"{truth} knows nothing of the {split} videos of {folder}: name their own truth.jsonl")
         found, chance = [], []
         for caption in captioner.describe(videos):
-            if "regions" not in caption.attention:
-                raise WatchwordError(f"the model of {folder} does not attend to regions")
-            looked = np.asarray(caption.attention["regions"], np.float64)  # (T, F, N)
+            looked = np.asarray(on_regions(caption.attention, folder), np.float64)  # (T, F, N)
             seen = known[caption.video].visible[: looked.shape[1], : looked.shape[2]]
             found.append(shares(looked, known[caption.video]))
             chance.append(shares(np.broadcast_to(seen / seen.sum(), looked.shape), known[caption.video]))
@@ -64,6 +66,14 @@ def pointing(
     Console().print(table)
 
 
+def on_regions(attention: "Mapping[str, FloatArray]", folder: Path) -> "FloatArray":
+    """The attention to regions among all that a model looks at; global2local's is called `local:` the stream."""
+    for name, weights in attention.items():
+        if name.removeprefix("local:") in REGIONS:
+            return weights
+    raise WatchwordError(f"the model of {folder} does not attend to regions: {' or '.join(REGIONS)} in data.streams")
+
+
 def shares(looked: "FloatArray", truth: "Truth") -> dict[str, float]:
     """Of one film: attention (T, F, N) that falls on the subject; a film in which it is never seen is NaN."""
     import numpy as np
@@ -71,7 +81,8 @@ def shares(looked: "FloatArray", truth: "Truth") -> dict[str, float]:
     from watchword.explain.hierarchical import within_frames
 
     alike = within_frames(looked)  # (F, N)
-    visible = truth.visible[: looked.shape[1], truth.subject]
+    # A model that chooses frames does not look at the others: they tell nothing.
+    visible = truth.visible[: looked.shape[1], truth.subject] & (alike.sum(-1) > 0)
     objects = [slot for slot, thing in enumerate(truth.things) if thing is not None]
     start, end = truth.event
     happening = visible & (np.arange(len(visible)) >= start) & (np.arange(len(visible)) < end)

@@ -28,7 +28,9 @@ def shapes(
     outside: Annotated[str, typer.Option(help="the subject outside its event: at rest, or hidden")] = "rest",
     actions: Annotated[str, typer.Option(help="only these, such as moves,appears,vanishes")] = "",
     streams: Annotated[
-        str, typer.Option(help="of appearance, appearance_grid, regions, motion, layer1, layer2, layer3; or all")
+        str,
+        typer.Option(help="of appearance, appearance_grid, regions, motion, scene, movement, moving_regions, layer1 "
+                     "to layer3; or all"),
     ] = "appearance,regions,motion",
     videos: Annotated[bool, typer.Option("--videos", help="films as videos/*.mp4 too, with captions.csv")] = False,
     sheet: Annotated[Path | None, typer.Option(help="a picture (.png) of the first films, to look at")] = None,

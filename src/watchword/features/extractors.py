@@ -9,6 +9,7 @@
 | `motion_layers.1`, `.2`, ... | (F, up to 49, D) | several depths, the earliest first, as dualAFR reads them |
 | `regions` | (F, 16, 1280) | what the eye sees inside a detector's boxes |
 | `flow` | (F, 1, 144) | histograms of flow; (F, 1, 1024) from I3D's flow network |
+| `flow_grid` | (F, 16, 9) | their 4 x 4 cells; (F, 49, 2048) from I3D's flow network, as STaTS reads it (+FL) |
 | `audio` | (F, 1, 1024) | windows of sound |
 """
 
@@ -86,6 +87,7 @@ EXTRACTORS = {
     "motion_layers": Extractor(WindowLook(), layers),
     "regions": Extractor(RegionLook(), regions),
     "flow": Extractor(FlowLook(), pooled),
+    "flow_grid": Extractor(FlowLook(), grid),
     "audio": Extractor(SoundLook(), pooled),
 }
 

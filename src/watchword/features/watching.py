@@ -168,7 +168,8 @@ class FlowWatcher(WindowWatcher):
     def judge(self, clip: Tensor) -> dict[str, Tensor]:
         motion = pixel_flow(clip)  # (frames - 1, 2, H, W)
         if isinstance(self.network, nn.Identity):
-            return {"pooled": describe_flow(motion).unsqueeze(0)}
+            cells = describe_flow(motion).unsqueeze(0)  # (1, 4, 4, 9)
+            return {"pooled": cells.flatten(1), "grid": cells}
         layers: dict[str, Tensor] = self.network(motion.permute(0, 2, 3, 1).unsqueeze(0))
         return layers
 
@@ -177,7 +178,7 @@ CELLS, DIRECTIONS = 4, 8
 
 
 def describe_flow(motion: Tensor) -> Tensor:
-    """Where things move, how fast and in which direction: (steps, 2, H, W) pixels -> (CELLS * CELLS * 9,).
+    """Where things move, how fast and in which direction: (steps, 2, H, W) pixels -> (CELLS, CELLS, 9).
 
     Histograms of flow as in Laptev et al. 2008: each pixel gives its speed to the two nearest of eight directions, and
     the mean over time and over each of 4 x 4 cells is kept; the ninth number is the mean square, which tells a little
@@ -190,7 +191,7 @@ def describe_flow(motion: Tensor) -> Tensor:
     distance = (turn - ways).abs()
     share = (1 - torch.minimum(distance, DIRECTIONS - distance)).clamp(min=0)  # (8, steps, H, W)
     maps = torch.cat([(share * speed).mean(1), speed.square().mean(0, keepdim=True)])  # (9, H, W)
-    return torch.nn.functional.adaptive_avg_pool2d(maps, CELLS).permute(1, 2, 0).flatten()
+    return torch.nn.functional.adaptive_avg_pool2d(maps, CELLS).permute(1, 2, 0)
 
 
 WATCHERS: dict[type[Look], type[PictureWatcher]] = {

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from watchword.data.annotations import read_annotations
-from watchword.data.dataset import Features
+from watchword.data.dataset import Features, encode_captions, pad_sentences
+from watchword.decoding import follow
 from watchword.errors import WatchwordError, unknown
 from watchword.models import Captioner
-from watchword.records import Caption
+from watchword.records import Caption, Clip
 from watchword.store import Store
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.evaluation import Search, caption_videos
@@ -36,6 +39,22 @@ class LoadedCaptioner:
         self.features.check(videos)
         search = Search(beam, length_power, self.run.recipe.data.max_words)
         return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
+
+    @torch.no_grad()
+    def follow(self, clips: Sequence[Clip]) -> list[Caption]:
+        """Every caption that people said, as if the captioner had: where it looks for each word, how likely it is."""
+        self.features.check([clip.video for clip in clips])
+        found = []
+        for clip in clips:
+            said = encode_captions(clip.captions, self.vocabulary, self.run.recipe.data.max_words)
+            sentences = pad_sentences([said])[:, :, 1:]  # (1, S, T), without BOS
+            followed = follow(self.model.eval(), self.features.read([clip.video]), sentences, keep_attention=True)
+            likely = self.model.log_probabilities(followed.outputs).gather(-1, sentences.unsqueeze(-1))[0, ..., 0]
+            for row, sentence in enumerate(sentences[0].tolist()):
+                words = tuple(self.vocabulary.decode(sentence))
+                looked = {name: weights[0, row, : len(words)].numpy() for name, weights in followed.attention.items()}
+                found.append(Caption(clip.video, words, float(likely[row, : len(said[row]) - 1].sum()), looked))
+        return found
 
     def film(self, video: str) -> Path:
         """Where the film of a video of its data set lies, for pictures of what was looked at."""

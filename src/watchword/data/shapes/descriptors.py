@@ -1,8 +1,12 @@
 """Streams of a drawn film without any pretrained network: colours, edges and their places, from the pixels alone.
 
-Only the boxes of `regions` come from the truth, as a detector would give them. Every stream but `motion` is a function
-of single frames (and of the film's background, which knows no order): its mean over time is the same for a film and
-for the film played backwards. `motion` is a function of neighbouring frames and changes its sign.
+Only the boxes of `regions` come from the truth, as a detector (of `moving_regions`: a tracker) would give them. Every
+stream but `motion`, `movement` and `moving_regions` is a function of single frames (and of the film's background, which
+knows no order): its mean over time is the same for a film and for the film played backwards. Those three are functions
+of neighbouring frames and change their sign.
+
+`scene`, `movement` and `moving_regions` make a data set in which only a region tells who is spoken of and how it looks:
+the other two say where it is, when something happens and which way, and name nothing.
 
 | stream | places | what it sees |
 |---|---|---|
@@ -10,6 +14,9 @@ for the film played backwards. `motion` is a function of neighbouring frames and
 | appearance_grid | 4 x 4 | colours, edges, fine grain, mean colour, place |
 | regions | K boxes | colours, edges, fine grain, a 5 x 5 thumbnail of the silhouette, mean colour, box |
 | motion | 1 | per colour: change of amount, place, width; colours and contour of what moves; flow, over all and 2 x 2 |
+| scene | 1 | the background at four heights, and nothing else |
+| movement | 1 | flow and change of light, over all and 2 x 2: when, where and which way, not what |
+| moving_regions | K boxes | `regions`, and how, and how much, box, colours and light change: in one frame, who acts |
 | layer1 | 16 x 16 | edges and fine grain without colour: textures, contours |
 | layer2 | 8 x 8 | colours and contours of things without grain: objects |
 | layer3 | 4 x 4 | light and colour of the background, near and over all: the scene |
@@ -25,7 +32,8 @@ from watchword.data.shapes.films import Film
 from watchword.errors import unknown
 from watchword.records import FloatArray, StreamArrays
 
-STREAMS = ("appearance", "appearance_grid", "regions", "motion", "layer1", "layer2", "layer3")
+STREAMS = ("appearance", "appearance_grid", "regions", "motion", "scene", "movement", "moving_regions",
+           "layer1", "layer2", "layer3")  # fmt: skip
 HUES = ((220, 40, 40), (245, 140, 30), (245, 215, 40), (40, 170, 60),   # prototypes of chromatic colour words
         (40, 200, 195), (45, 95, 230), (140, 60, 190), (250, 140, 190))  # fmt: skip
 ANGLES = 8
@@ -43,13 +51,17 @@ def streams_of(film: Film, names: tuple[str, ...] = STREAMS) -> dict[str, Stream
         if name not in STREAMS:
             raise unknown("stream of shapes", name, STREAMS)
         mask = None
-        if name == "regions":
+        if name in ("regions", "moving_regions"):
             boxes, mask = film.truth.boxes, film.truth.visible
-            values = _regions(maps, boxes) * mask[..., None]
+            values = (_regions if name == "regions" else _moving_regions)(maps, boxes) * mask[..., None]
         elif name == "appearance":
             values, boxes = _appearance(maps), WHOLE_PICTURE
         elif name == "motion":
             values, boxes = _motion(maps), WHOLE_PICTURE
+        elif name == "scene":
+            values, boxes = _scene(maps), WHOLE_PICTURE
+        elif name == "movement":
+            values, boxes = _movement(maps)[:, None], WHOLE_PICTURE
         elif name == "appearance_grid":
             values, boxes = _appearance_grid(maps, 4), grid_boxes(4)
         elif name == "layer1":
@@ -192,14 +204,20 @@ def _pixels(plane: FloatArray) -> FloatArray:
 
 def _appearance(maps: Maps) -> FloatArray:
     """Each colour with what lies at its pixels: the product keeps whose place, contour and grain they are."""
-    frames, height = maps.light.shape[:2]
+    frames = len(maps.light)
     places, amount = _by_colour(maps)
     hues = _pixels(maps.hues).swapaxes(1, 2)                                         # (F, 8, HW)
     bound = np.concatenate([hues @ _pixels(maps.contour), hues @ _pixels(maps.grain)], -1)  # (F, 8, 9)
     things = np.concatenate([places, 3 * np.sqrt(bound / amount[..., None])], -1).reshape(frames, -1)
-    rows = maps.background.reshape(4, height // 4, 3).mean(1).reshape(-1)            # (12,)
     edges = _strengths((maps.edges,), 1)[:, 0] * 2                                   # (F, 8)
-    return np.concatenate([things, edges, np.broadcast_to(rows, (frames, 12))], -1)[:, None]
+    return np.concatenate([things, edges, _scene(maps)[:, 0]], -1)[:, None]
+
+
+def _scene(maps: Maps) -> FloatArray:
+    """The background at four heights, the same in all frames."""
+    frames, height = maps.light.shape[:2]
+    rows = maps.background.reshape(4, height // 4, 3).mean(1).reshape(-1)            # (12,)
+    return np.broadcast_to(rows, (frames, 1, 12))
 
 
 def _appearance_grid(maps: Maps, side: int) -> FloatArray:
@@ -215,13 +233,7 @@ def _grid_places(frames: int, side: int) -> FloatArray:
 
 def _regions(maps: Maps, boxes: FloatArray) -> FloatArray:
     """Points sampled in every box (F, K, 4), then pooled."""
-    frames, height, width = maps.light.shape
-    inside = (np.arange(CROP) + 0.5) / CROP
-    x = boxes[..., :1] + (boxes[..., 2:3] - boxes[..., :1]) * inside                 # (F, K, CROP)
-    y = boxes[..., 1:2] + (boxes[..., 3:] - boxes[..., 1:2]) * inside
-    column, row = (x * width).astype(np.int64), (y * height).astype(np.int64)
-    at = (np.arange(frames)[:, None, None, None],
-          np.minimum(row, height - 1)[..., :, None], np.minimum(column, width - 1)[..., None, :])  # fmt: skip
+    at = _points(maps, boxes)
     seen = np.concatenate([maps.hues[at], maps.edges[at], maps.grain[at][..., None]], -1)  # (F, K, CROP, CROP, 17)
     strength = np.sqrt(seen.mean((2, 3))) * 2
     half = CROP // 2
@@ -231,20 +243,52 @@ def _regions(maps: Maps, boxes: FloatArray) -> FloatArray:
     return np.concatenate([strength, thumbnail, maps.picture[at].mean((2, 3)), geometry], -1)
 
 
+def _moving_regions(maps: Maps, boxes: FloatArray) -> FloatArray:
+    """Regions, and between neighbouring frames: how colours and box change, and how much they and the light do.
+
+    The amounts stand apart because attention scores a region nearly linearly: what moves left or right must look alike
+    to it. They are about as large as what says how a region looks.
+    """
+    values = _regions(maps, boxes)                                                   # (F, K, 49)
+    changes = 5 * _between_neighbours(np.concatenate([values[..., : len(HUES)], values[..., -4:]], -1))
+    colours, box = np.abs(changes[..., : len(HUES)]), np.abs(changes[..., len(HUES) :])
+    light = np.abs(_between_neighbours(maps.light))[_points(maps, boxes)].mean((2, 3))
+    amounts = 3 * np.concatenate([box, colours.sum(-1, keepdims=True), 10 * light[..., None]], -1)
+    return np.concatenate([values, changes, amounts], -1)
+
+
+def _points(maps: Maps, boxes: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Frame, row and column of CROP x CROP points in every box (F, K, 4): an index of (F, K, CROP, CROP) pixels."""
+    frames, height, width = maps.light.shape
+    inside = (np.arange(CROP) + 0.5) / CROP
+    x = boxes[..., :1] + (boxes[..., 2:3] - boxes[..., :1]) * inside                 # (F, K, CROP)
+    y = boxes[..., 1:2] + (boxes[..., 3:] - boxes[..., 1:2]) * inside
+    column, row = (x * width).astype(np.int64), (y * height).astype(np.int64)
+    return (np.arange(frames)[:, None, None, None],
+            np.minimum(row, height - 1)[..., :, None], np.minimum(column, width - 1)[..., None, :])  # fmt: skip
+
+
 def _motion(maps: Maps) -> FloatArray:
     """How each colour moves and changes, how what moves looks, and the normal flow over all and in 2 x 2 cells."""
+    frames = len(maps.light)
+    found = [_between_neighbours(_by_colour(maps)[0]) * 10]                          # (F, 8, 4)
+    moving = _pixels(np.abs(_between_neighbours(maps.light))).swapaxes(1, 2)         # (F, 1, HW)
+    amount = moving.sum(-1, keepdims=True) + 0.002 * moving.shape[-1]
+    found += [2 * np.sqrt(moving @ _pixels(plane) / amount) for plane in (maps.hues, maps.contour)]
+    return np.concatenate([*(part.reshape(frames, -1) for part in found), _movement(maps)], -1)[:, None]
+
+
+def _movement(maps: Maps) -> FloatArray:
+    """The normal flow and the change of light, over all and in 2 x 2 cells, (F, 15)."""
     frames = len(maps.light)
     change = _between_neighbours(maps.light)
     slope_x, slope_y = maps.slope[..., 0], maps.slope[..., 1]
     planes = (-change * slope_x, -change * slope_y, slope_x**2 + slope_y**2, np.abs(change))
-    found = [_between_neighbours(_by_colour(maps)[0]) * 10]                          # (F, 8, 4)
-    moving = _pixels(np.abs(change)).swapaxes(1, 2)                                  # (F, 1, HW)
-    amount = moving.sum(-1, keepdims=True) + 0.002 * moving.shape[-1]
-    found += [2 * np.sqrt(moving @ _pixels(plane) / amount) for plane in (maps.hues, maps.contour)]
+    found = []
     for side in (1, 2):
         cells = np.concatenate([_cells(plane, side) for plane in planes], -1)        # (F, N, 4)
         found += [4 * cells[..., :2] / (cells[..., 2:3] + 0.002), 40 * cells[..., 3:]]
-    return np.concatenate([part.reshape(frames, -1) for part in found], -1)[:, None]
+    return np.concatenate([part.reshape(frames, -1) for part in found], -1)
 
 
 def _between_neighbours(values: FloatArray) -> FloatArray:
