@@ -68,27 +68,6 @@ def test_eq_9_by_hand() -> None:
     torch.testing.assert_close(context[0, 0], expected)
 
 
-@pytest.mark.parametrize("variant", ["global", "aligned", "local"])
-def test_eq_10_and_11_by_hand(variant: str) -> None:
-    """Instants that are multiplied once a video are their weighed sums multiplied word by word."""
-    model = small(variant=variant).eval()
-    memory, state = model.encode(streams())
-    words = torch.tensor([[4], [5]])
-    step = model.step(words, memory, state)
-    query = state["hidden2"]
-    parts = [model.attend["frames"](query, memory["frames.keys"], memory["frames.mask"]) @ memory["frames"],
-             model.attend["clips"](query, memory["clips.keys"], memory["clips.mask"]) @ memory["clips"]]  # fmt: skip
-    if variant != "global":
-        weights = model.attend["aligned"](query, memory["aligned.keys"], memory["frames.mask"])
-        parts.append(weights @ memory["aligned"])
-    if variant == "local":
-        parts.append(model._look_locally(query, model._choose(weights, memory), memory)[0])
-    seen = torch.cat([*parts, model.embedding(words)], -1)  # Eq. 11
-    hidden1 = model.first_layer(seen[:, 0], state["hidden1"][:, 0])  # Eq. 10
-    torch.testing.assert_close(step.state["hidden1"][:, 0], hidden1)
-    torch.testing.assert_close(step.state["hidden2"][:, 0], model.second_layer(hidden1, query[:, 0]))
-
-
 def test_training_draws_frames_and_testing_does_not() -> None:
     def twice(model: Global2Local) -> bool:
         first, second = (follow(model, streams(), WORDS).outputs for _ in range(2))

@@ -32,12 +32,3 @@ class LSTMCell(nn.Module):
         into, forget, candidate, out = self.gates(torch.cat([inputs, hidden], -1)).chunk(4, -1)
         cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
         return out.sigmoid() * cell.tanh(), cell
-
-
-def gru_step(from_inputs: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
-    """A GRU's step, as `nn.GRUCell` does it, of products that are made already: W x + b and U h + c, (..., 3 H)."""
-    input_reset, input_update, input_new = from_inputs.chunk(3, -1)
-    hidden_reset, hidden_update, hidden_new = from_hidden.chunk(3, -1)
-    reset, update = (input_reset + hidden_reset).sigmoid(), (input_update + hidden_update).sigmoid()
-    new = torch.addcmul(input_new, reset, hidden_new).tanh()
-    return new.lerp(hidden, update)

@@ -6,7 +6,7 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 |---|---|
 | Eq. 1, 7, f' = sigma(W f + b), also of clips and regions | `encode`, `self.project` |
 | Eq. 2, 3, bilinear attention | `layers/bilinear.py` |
-| Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally`, `self.looks` |
+| Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally` |
 | Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
 | Eq. 8, weights folded to the frames that have regions | `layers/moments.py: folding`, `_choose` |
 | Eq. 9, x_L: regions of the chosen frames, one attention for all | `_look_locally` |
@@ -25,14 +25,12 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import masked_mean
 from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.moments import folding, moment_means, nearest
-from watchword.layers.recurrent import gru_step
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Streams
 
@@ -81,12 +79,11 @@ class Global2Local(Captioner):
         self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in ("frames", "clips")})
         if self.local:
             self.attend["regions"] = BilinearAttentionWithin(hidden, size, attention)
-        self.looks = {"frames": size, "clips": size}  # the parts of x_G, and how wide they are
+        context_size = len(roles) * size
         if self.aligned:
             self.attend["aligned"] = BilinearAttention(hidden, 2 * size, attention)
             self.embed_aligned = nn.Linear(2 * size, config.aligned_size)
-            self.looks["aligned"] = config.aligned_size
-        context_size = sum(self.looks.values()) + size * self.local
+            context_size += config.aligned_size
         self.first_state = nn.Linear(2 * size, 2 * hidden)
         self.first_layer = nn.GRUCell(context_size + config.embedding_size, hidden)
         self.second_layer = nn.GRUCell(hidden, hidden)
@@ -117,11 +114,6 @@ class Global2Local(Captioner):
             memory["regions.keys"] = self.attend["regions"].keys(memory["regions"])
             memory["regions.mask"] = regions.mask
             memory["folding"] = folding(frames.times, memory["frames.mask"], regions.times, regions.mask.any(-1))
-        # Eq. 11 multiplies x_G, sums of weighed instants. The instants are multiplied here, once a video, instead of
-        # their sums once a word: a video has fewer instants than its captions have words.
-        meets = self.first_layer.weight_ih[:, : sum(self.looks.values())].split(tuple(self.looks.values()), 1)
-        parts = [linear(memory[role], part) for role, part in zip(self.looks, meets, strict=True)]
-        memory["looks"] = torch.cat(parts, 1)  # (B, F + C + F, 3 H)
         means = [masked_mean(memory[role], memory[f"{role}.mask"]) for role in ("frames", "clips")]
         hidden1, hidden2 = self.first_state(torch.cat(means, -1)).tanh().unsqueeze(1).chunk(2, -1)
         return memory, {"hidden1": hidden1, "hidden2": hidden2}
@@ -133,30 +125,27 @@ class Global2Local(Captioner):
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         query = state["hidden2"]  # h_t-1, the decoder's output
-        weights, attention = self._look_globally(query, memory)
-        rest = [self.dropout(self.embedding(words))]
+        contexts, attention = self._look_globally(query, memory)
         if self.local:
             aligned = attention[f"aligned:{self.roles['frames']}"].sum(-1)  # (B, S, F)
             local, looked = self._look_locally(query, self._choose(aligned, memory), memory)
-            rest.insert(0, local)
+            contexts.append(local)
             attention[f"local:{self.roles['regions']}"] = looked
-        first, hidden1 = self.first_layer, state["hidden1"]
-        meets = first.weight_ih[:, sum(self.looks.values()) :]
-        seen = torch.bmm(weights, memory["looks"]) + linear(torch.cat(rest, -1), meets, first.bias_ih)  # W of Eq. 11
-        hidden1 = gru_step(seen, linear(hidden1, first.weight_hh, first.bias_hh), hidden1)  # Eq. 10
+        seen = torch.cat([*contexts, self.dropout(self.embedding(words))], -1)  # Eq. 11: (B, S, X + E)
+        hidden1 = _one_step(self.first_layer, seen, state["hidden1"])  # Eq. 10
         hidden2 = _one_step(self.second_layer, self.dropout(hidden1), query)
         return Step(self.dropout(hidden2), {"hidden1": hidden1, "hidden2": hidden2}, attention)
 
-    def _look_globally(self, query: Tensor, memory: Memory) -> tuple[Tensor, dict[str, Tensor]]:
-        """Eq. 4: the weights of all parts of x_G side by side, as in memory["looks"], and by themselves."""
-        looked, attention = [], {}
-        for role in self.looks:
+    def _look_globally(self, query: Tensor, memory: Memory) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Eq. 4: the parts of x_G, and the weights that made them."""
+        contexts, attention = [], {}
+        for role in ("frames", "clips", "aligned") if self.aligned else ("frames", "clips"):
             where = "clips" if role == "clips" else "frames"
             weights = self.attend[role](query, memory[f"{role}.keys"], memory[f"{where}.mask"])  # Eq. 2: (B, S, F)
-            looked.append(weights)
+            contexts.append(torch.bmm(weights, memory[role]))
             name = f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]
             attention[name] = weights.unsqueeze(-1) * memory[f"{where}.places"].unsqueeze(1)
-        return torch.cat(looked, -1), attention
+        return contexts, attention
 
     def _choose(self, aligned: Tensor, memory: Memory) -> Tensor:
         """Which frames are key frames: aligned weights (B, S, F) -> rows (B, S, k, G), one-hot or, learning, nearly."""
