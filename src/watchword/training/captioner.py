@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchword.data.annotations import read_annotations
 from watchword.data.dataset import Features
-from watchword.errors import WatchwordError, unknown
+from watchword.data.films import film_of
 from watchword.models import Captioner
 from watchword.records import Caption
 from watchword.store import Store
@@ -37,13 +36,6 @@ class LoadedCaptioner:
         search = Search(beam, length_power, self.run.recipe.data.max_words)
         return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
 
-    def film(self, video: str) -> Path:
-        """Where the film of a video of its data set lies, for pictures of what was looked at."""
-        captions = self.run.recipe.data.captions
-        films = {clip.video: clip.path for clip in read_annotations(captions)}
-        if video not in films:
-            raise unknown(f"video of {captions}", video, films)
-        path = films[video]
-        if path is None:
-            raise WatchwordError(f"no film of {video} beside the captions: name it, --film {video}.mp4")
-        return path
+    def film(self, video: str, films: Path | None = None) -> Path:
+        """The film of a video of its data set, for pictures of what was looked at; `films` as `film_of` has it."""
+        return film_of(video, self.run.recipe.data.captions, films)
