@@ -13,7 +13,6 @@ from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
     from watchword.describing.describer import Describer
-    from watchword.describing.result import Description
     from watchword.explain.evidence import Evidence
 
 Format = Literal["html", "png", "mp4", "json"]
@@ -57,7 +56,7 @@ def explain(
         typer.echo(f"watchword: warning: {warning}", err=True)
     evidence = evidence_of(description)
     check_stream(evidence, stream)
-    target = target_of(output, form, description)
+    target = target_of(output, form, Path(video).stem if film == Path(video) else video.replace(os.sep, "_"))
     write_evidence(evidence, film, target, form, stream)
     for shot in evidence.shots:
         typer.echo(f"{shot.sentence} ({shot.confidence:.2f})")
@@ -80,10 +79,12 @@ def film_of(describer: "Describer", video: str, films: Path | None, *, needed: b
     from watchword.store import Store
 
     data = describer.folder.recipe.data
-    store = Store(describer.store or data.store)
-    if not store.has(video, data.streams[0]):
-        known = store.videos(data.streams[0])
-        raise WatchwordError(f"there is no film {video}, and {unknown(f'video of {store.folder}', video, known)}")
+    store, stream = Store(describer.store or data.store), data.streams[0]
+    try:
+        if not store.has(video, stream):
+            raise unknown(f"video of {store.folder}", video, store.videos(stream))
+    except WatchwordError as error:
+        raise WatchwordError(f"there is no film {video}, nor is it in the captioner's store: {error}") from error
     try:
         return found.film_of(video, data.captions, films)
     except WatchwordError:
@@ -98,11 +99,11 @@ def check_stream(evidence: "Evidence", stream: str | None) -> None:
         raise unknown("attention of this model", stream, names)
 
 
-def target_of(output: Path, form: Format, description: "Description") -> Path:
-    """The file; a folder gets one that is called as the film is."""
+def target_of(output: Path, form: Format, name: str) -> Path:
+    """The file; a folder gets one that is called as the film or the video is."""
     if not output.suffix or output.is_dir():
         output.mkdir(parents=True, exist_ok=True)
-        return output / f"{description.film.stem}.{form}"
+        return output / f"{name}.{form}"
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 

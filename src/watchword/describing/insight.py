@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from watchword.decoding import Ensemble, Speaker, follow
@@ -17,6 +18,7 @@ from watchword.tensors import Streams
 Insight = tuple[tuple[Mark, ...], tuple[Bars, ...]]
 
 
+@torch.no_grad()
 def insight(speaker: Speaker, streams: Streams, sentence: Tensor) -> Insight:
     """Of one video and one sentence, (1, 1, T); marks count seconds as the streams do."""
     members = speaker.speakers if isinstance(speaker, Ensemble) else (speaker,)

@@ -109,14 +109,15 @@ def told(shot: ShotEvidence, name: str, word: int) -> str:
 
 
 def moments_of(shot: ShotEvidence, most: int) -> list[float]:
-    """Seconds to have pictures of: what words looked at and models chose, filled up evenly from the heads' moments."""
+    """Seconds to have pictures of: what words looked at and models chose, then other moments, evenly as many as fit."""
     wanted = [glance(shot, name, word).seconds for name in shot.heads for word in range(len(shot.words))]
     wanted += [mark.seconds for mark in shot.marks]
     chosen = sorted({round(seconds, 3) for seconds in wanted})
     if len(chosen) > most:  # of too many the evenly spread ones
         return [chosen[int(place)] for place in np.linspace(0, len(chosen) - 1, most).round()]
     times = {round(float(time), 3) for head in shot.heads.values() for time in head.times}
-    rest = sorted(times - set(chosen)) or [shot.start + (shot.end - shot.start) * part / 8 for part in range(8)]
+    times |= {round(float(time), 3) for time in np.linspace(shot.start, shot.end, 12, endpoint=False)}
+    rest = sorted(times - set(chosen))
     free = min(most - len(chosen), len(rest))
     spread = [rest[int(place)] for place in np.linspace(0, len(rest) - 1, free).round()] if free else []
     return sorted({*chosen, *spread})

@@ -112,11 +112,12 @@ def _words(
     columns = min(COLUMNS, max(len(shot.words), 3))
     column = (WIDTH - 2 * MARGIN - (columns - 1) * GAP) // columns
     high = _fit(pictures.pictures[0], column).height
-    chart = CHART + 22 if shot.bars else 0
+    chart = CHART + 24 if shot.bars else 0
     cell = chart + high + 50
     rows = -(-len(shot.words) // columns)
     image, pen = _row(26 + rows * (cell + GAP))
-    pen.text((MARGIN, 2), f"what each word looked at: {name}", font=_font(15), fill=FAINT)
+    balance = f"; above it the balance of {', '.join(bars.title for bars in shot.bars)}" if shot.bars else ""
+    pen.text((MARGIN, 2), f"what each word looked at: {name}{balance}", font=_font(15), fill=FAINT)
     for number, (word, seen) in enumerate(zip(shot.words, glances, strict=True)):
         left, top = MARGIN + number % columns * (column + GAP), 26 + number // columns * (cell + GAP)
         _charts(pen, shot.bars, number, (left, top, left + column, top + CHART))
@@ -142,27 +143,24 @@ def _charts(pen: ImageDraw.ImageDraw, charts: Sequence[Bars], word: int, area: t
     each = (right - left) / max(len(charts), 1)
     for number, bars in enumerate(charts):
         begin = left + number * each
-        wide = (each - 6) / len(bars.names)
-        pen.line((begin, bottom, begin + each - 7, bottom), fill=FAINT)
+        wide = min((each - 8) / len(bars.names), 42)
+        pen.line((begin, bottom, begin + wide * len(bars.names), bottom), fill=FAINT)
         for place, (name, weight) in enumerate(zip(bars.names, bars.weights[word], strict=True)):
             side = begin + place * wide
             if weight > 0:
                 pen.rectangle((side + 3, bottom - float(weight) * (bottom - top), side + wide - 4, bottom), fill=BAR)
-            pen.text((side + 3, bottom + 2), _short(name, int(wide / 6.2)), font=_font(11), fill=FAINT)
-
-
-def _short(name: str, letters: int) -> str:
-    """The end of a name says which of several it is."""
-    return name if len(name) <= letters else f"…{name[-max(letters - 1, 1):]}"
+            pen.text((side + 4, bottom + 3), name.rpartition(".")[2], font=_font(12), fill=FAINT)
 
 
 def _timeline(shot: ShotEvidence, name: str, head: Head) -> Image.Image:
     """Words by moments: the darker the more of the word's attention."""
     label, step = 130, 18
+    if all(moments_alike(row) for row in head.over_time):
+        image, pen = _row(24)
+        pen.text((MARGIN, 4), f"{name}: every word looked at all moments alike", font=_font(15), fill=FAINT)
+        return image
     image, pen = _row(30 + len(shot.words) * step + 22)
-    alike = all(moments_alike(row) for row in head.over_time)
-    note = f"{name}: attention of each word over time" + (", all moments alike" if alike else "")
-    pen.text((MARGIN, 4), note, font=_font(15), fill=FAINT)
+    pen.text((MARGIN, 4), f"{name}: attention of each word over time", font=_font(15), fill=FAINT)
     begin, end = min(shot.start, float(head.times[0])), max(shot.end, float(head.times[-1]))
     edges = _edges(head.times, begin, end)
     scale = (WIDTH - 2 * MARGIN - label) / max(end - begin, 1e-9)

@@ -10,7 +10,8 @@
     if (text) element.textContent = text; // never as markup: words and names come from strangers
     return element;
   };
-  const HOT = 4; // as in explain/painting.py
+  const HOT = 4, EVEN = 1.02; // as in explain/painting.py and explain/glances.py
+  const narrow = window.matchMedia("(max-width: 62rem)"), extra = find(".extra"), viewer = find(".viewer");
   const stage = find(".stage"), overlay = find(".stage canvas"), picture = find(".stage img");
   const seek = find(".seek"), shown = find(".shown"), play = find(".play"), told = find(".told");
   const kinds = { key_frame: "key frame", first_key_frame: "first key frame", chosen_frame: "frame chosen for this word" };
@@ -40,7 +41,8 @@
   function paintOn(pen, width, height, one, word, moment, ratio) {
     if (!one || one.weights[word][moment].length < 2) return;
     const weights = one.weights[word][moment], boxes = boxesAt(one, moment), largest = Math.max(...weights);
-    if (!(largest > 0)) return;
+    const some = weights.filter((weight) => weight > 0), mean = some.reduce((sum, weight) => sum + weight, 0) / some.length;
+    if (!some.length || (some.length > 1 && largest <= EVEN * mean)) return; // nothing is preferred: nothing to paint
     if (ofThings(one)) {
       const order = weights.map((_, place) => place).filter((place) => weights[place] > 0);
       order.sort((a, b) => weights[a] - weights[b]);
@@ -133,8 +135,13 @@
       seek.min = String(shot().start);
       seek.max = String(shot().end);
       drawHeads();
+      settle();
     }
     refresh(moment);
+  }
+  function settle() { // on a phone the film stays on top and the rest goes to its sentence
+    const many = data.shots.length > 1 && narrow.matches;
+    (many ? document.querySelectorAll(".shot")[now.shot] : viewer).append(extra);
   }
   function refresh(moment = null) {
     document.querySelectorAll(".word").forEach((button) => {
@@ -292,6 +299,7 @@
   seek.addEventListener("input", () => { stop(); show(Number(seek.value)); });
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => { drawTimeline(); show(now.seconds); }, 100); });
+  narrow.addEventListener("change", () => { settle(); drawTimeline(); });
   openFilm();
   if (data.shots.length) {
     const content = shot().words.findIndex(({ word }) => word.length > 3); // not "a"
