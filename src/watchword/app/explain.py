@@ -48,6 +48,7 @@ def explain(
     describer = Describer.open(captioner, store)
     if Path(video).is_file():
         film: Path | None = Path(video)
+        check_eyes(describer, video)
         description = describer.describe(video, beam=beam, timeline=timeline)
     else:
         film = film_of(describer, video, films, needed=form != "json")
@@ -71,6 +72,17 @@ def form_of(output: Path) -> Format:
     if output.suffix.lower() not in endings:
         raise unknown("ending of --output", output.suffix, endings)
     return endings[output.suffix.lower()]
+
+
+def check_eyes(describer: "Describer", film: str) -> None:
+    """A run that cannot watch films can still be shown one whose features it has."""
+    from watchword.describing.eyes import looks_of
+
+    try:
+        looks_of(describer.folder)
+    except WatchwordError as error:
+        hint = f"or name a video of its store, and its film: watchword explain {describer.name} VIDEO --films {film}"
+        raise WatchwordError(f"{error}; {hint}") from error
 
 
 def film_of(describer: "Describer", video: str, films: Path | None, *, needed: bool) -> Path | None:

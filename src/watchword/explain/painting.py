@@ -46,7 +46,7 @@ def heat_of(places: FloatArray, boxes: FloatArray, size: tuple[int, int]) -> Flo
     for _ in range(2):
         heat = _smooth(_smooth(heat).T).T
     full = Image.fromarray(heat).resize(size, Image.Resampling.BICUBIC)
-    return np.asarray(full, np.float64).clip(0)
+    return np.asarray(full).clip(0)
 
 
 def _smooth(rows: FloatArray) -> FloatArray:
@@ -59,7 +59,7 @@ def glow(picture: Picture, heat: FloatArray) -> Picture:
     """Red over yellow where it is hot, dimmed where it is cold: attention that chooses nothing glows little."""
     hot = (heat / HOT).clip(0, 1)[..., None]
     colour = np.concatenate([np.full_like(hot, 255), 220 * (1 - hot), np.zeros_like(hot)], -1)
-    share = 0.65 * hot
+    share = 0.55 * hot
     return _pixels((1 - share) * (0.45 + 0.55 * hot) * picture + share * colour)
 
 
@@ -71,7 +71,7 @@ def spotlight(picture: Picture, heat: FloatArray) -> Picture:
 def veil(picture: Picture, places: FloatArray, boxes: FloatArray) -> Picture:
     """The most salient box unchanged, others the whiter, what is in none the whitest."""
     height, width = picture.shape[:2]
-    clear = np.zeros((height, width))
+    clear = np.zeros((height, width), np.float32)
     strongest = max(float(places.max(initial=0)), 1e-9)
     for weight, (x0, y0, x1, y1) in zip(places, boxes, strict=True):
         rows = slice(int(np.floor(y0 * height)), int(np.ceil(y1 * height)))
@@ -95,4 +95,4 @@ def below_each_other(rows: Sequence[Image.Image], gap: int = 6) -> Image.Image:
 
 
 def _pixels(values: FloatArray) -> Picture:
-    return values.round().clip(0, 255).astype(np.uint8)
+    return np.asarray(np.rint(values), np.float32).clip(0, 255).astype(np.uint8)

@@ -109,12 +109,12 @@ def _strip(pictures: Pictures, seconds: Sequence[float], marks: Sequence[Mark]) 
 def _words(
     shot: ShotEvidence, head: Head, name: str, glances: Sequence[Glance], pictures: Pictures
 ) -> Image.Image:  # fmt: skip
-    columns = min(COLUMNS, max(len(shot.words), 3))
+    rows = -(-len(shot.words) // COLUMNS)
+    columns = max(-(-len(shot.words) // rows), 3)  # rows that are as long as each other
     column = (WIDTH - 2 * MARGIN - (columns - 1) * GAP) // columns
     high = _fit(pictures.pictures[0], column).height
     chart = CHART + 24 if shot.bars else 0
     cell = chart + high + 50
-    rows = -(-len(shot.words) // columns)
     image, pen = _row(26 + rows * (cell + GAP))
     balance = f"; above it the balance of {', '.join(bars.title for bars in shot.bars)}" if shot.bars else ""
     pen.text((MARGIN, 2), f"what each word looked at: {name}{balance}", font=_font(15), fill=FAINT)

@@ -21,11 +21,11 @@ from watchword.explain.evidence import Evidence, ShotEvidence
 from watchword.explain.glances import glance, main_head, moments_of, told
 from watchword.explain.painting import Picture
 from watchword.explain.pictures import Pictures
-from watchword.media import browser_type
+from watchword.media import browser_type, probe
 
 HERE = Path(__file__).parent
 EMBEDDED_BYTES = 6_000_000   # a larger film is linked: the page must open on a phone
-FRAMES = 240                 # pictures in a page, of all shots together ...
+FRAMES = 480                 # pictures in a page, of all shots together ...
 FRAMES_A_SHOT = 40           # ... and of one
 PIXELS = 270                 # of a picture's shorter side; half where there are many
 
@@ -37,11 +37,12 @@ class Played:
     kind: str = ""
     content: bytes = b""
     link: str = ""
+    has_sound: bool = False
 
 
 def make_page(evidence: Evidence, film: Path, target: Path) -> str:
     """The page's text; `target` is where it will lie: the link to a film that is too large to embed starts there."""
-    most = max(4, min(FRAMES_A_SHOT, FRAMES // max(len(evidence.shots), 1)))
+    most = max(1, min(FRAMES_A_SHOT, FRAMES // max(len(evidence.shots), 1)))
     seconds = [one for shot in evidence.shots for one in moments_of(shot, most)]
     pictures = Pictures.read(film, seconds, PIXELS if len(seconds) <= 2 * FRAMES_A_SHOT else PIXELS // 2)
     return page(evidence, pictures, played(film, target))
@@ -52,9 +53,11 @@ def played(film: Path, target: Path) -> Played:
     kind = browser_type(film)
     if not kind:
         return Played()
+    sound = probe(film).has_audio
     if film.stat().st_size <= EMBEDDED_BYTES:
-        return Played(kind, content=film.read_bytes())
-    return Played(kind, link=quote(Path(os.path.relpath(film.resolve(), target.resolve().parent)).as_posix()))
+        return Played(kind, film.read_bytes(), has_sound=sound)
+    link = quote(Path(os.path.relpath(film.resolve(), target.resolve().parent)).as_posix())
+    return Played(kind, link=link, has_sound=sound)
 
 
 def page(evidence: Evidence, pictures: Pictures, film: Played) -> str:
@@ -70,6 +73,7 @@ def page(evidence: Evidence, pictures: Pictures, film: Played) -> str:
         "seconds": pictures.seconds.tolist(),
         "frames": [_jpeg(picture) for picture in pictures.pictures],
         "link": film.link,
+        "sound": film.has_sound,
     }
     data["shots"] = [values | _told(shot) for values, shot in zip(data["shots"], evidence.shots, strict=True)]
     many = len(evidence.shots) > 1

@@ -76,7 +76,7 @@
     });
     const small = new ImageData(wide, high);
     heat.forEach((value, index) => {
-      const hot = Math.min(1, value / HOT), cover = 0.65 * hot, dim = (1 - cover) * 0.55 * (1 - hot);
+      const hot = Math.min(1, value / HOT), cover = 0.55 * hot, dim = (1 - cover) * 0.55 * (1 - hot);
       const alpha = cover + dim; // colour over black, as one layer
       small.data.set([(255 * cover) / alpha || 0, (220 * (1 - hot) * cover) / alpha || 0, 0, 255 * alpha], 4 * index);
     });
@@ -270,7 +270,7 @@
     const element = make("video", { playsinline: "", preload: "auto", "aria-label": "The film" });
     element.muted = true;
     element.hidden = true;
-    element.addEventListener("loadeddata", () => { video = element; element.hidden = false; picture.hidden = true; find(".sound").hidden = false; show(now.seconds); });
+    element.addEventListener("loadeddata", () => { video = element; element.hidden = false; picture.hidden = true; find(".sound").hidden = !data.sound; show(now.seconds); });
     element.addEventListener("error", () => { video = null; element.remove(); picture.hidden = false; });
     element.addEventListener("timeupdate", () => { if (element.paused) return; if (element.currentTime >= shot().end) stop(); });
     element.addEventListener("play", () => { cancelAnimationFrame(wakes); const tick = () => { if (element.paused) return; show(Math.min(element.currentTime, shot().end), "video"); wakes = requestAnimationFrame(tick); }; tick(); });
