@@ -292,7 +292,9 @@ def test_no_word_no_name_and_no_title_becomes_markup(clip: Path, tmp_path: Path)
         assert len(page.scripts) == len(plain.scripts) == 3
         assert not [tag for tag, one in page.elements if tag == "img" and "src" in one]
         assert not [one for _, one in page.elements if any(key.startswith("on") for key in one)]
-        data = json.loads(next(text for attributes, text in page.scripts if attributes.get("id") == "evidence"))
+        held = next(text for attributes, text in page.scripts if attributes.get("id") == "evidence")
+        assert not set("<>&") & set(held)  # nothing that could end the element, or begin another
+        data = json.loads(held)
         assert data["shots"][0]["words"][0]["word"] == HOSTILE
         assert data["film"] == HOSTILE
 

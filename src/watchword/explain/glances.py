@@ -104,7 +104,7 @@ def told(shot: ShotEvidence, name: str, word: int) -> str:
     if seen.moments_alike or len(shot.heads[name].times) == 1:
         text = "all moments alike"
     else:
-        text = f"most at {seen.seconds:.1f} s ({seen.share:.0%})"
+        text = f"most at {seen.seconds + 1e-9:.1f} s ({seen.share:.0%})"  # as the page rounds
     return f"{text}, {seen.where}" if seen.where else text
 
 

@@ -141,12 +141,16 @@
   }
   function settle() { // on a phone the film stays on top and the rest goes to its sentence
     const many = data.shots.length > 1 && narrow.matches;
-    (many ? document.querySelectorAll(".shot")[now.shot] : viewer).append(extra);
+    const section = document.querySelectorAll(".shot")[now.shot], moves = many && extra.parentElement !== section;
+    (many ? section : viewer).append(extra);
+    if (moves && extra.dataset.settled) section.scrollIntoView({ block: "start" }); // what stood above it may have gone
+    extra.dataset.settled = "yes";
   }
   function refresh(moment = null) {
     document.querySelectorAll(".word").forEach((button) => {
       const chosen = Number(button.dataset.shot) === now.shot && Number(button.dataset.word) === now.word;
       button.setAttribute("aria-pressed", String(chosen));
+      button.style.setProperty("--now", "0"); // other shots have another now
     });
     drawTimeline();
     drawFrames();
