@@ -21,7 +21,7 @@ from watchword.data.annotations import read_annotations
 from watchword.data.shapes import ShapesConfig, draw_film
 from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
-from watchword.explain.hierarchical import VEIL, veil, within_frames
+from watchword.explain.hierarchical import within_frames
 from watchword.features.looks import PictureLook
 from watchword.media import Spaced
 from watchword.metrics.diction import diction
@@ -161,15 +161,6 @@ def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
-def test_the_most_salient_object_stays_as_it_is_and_the_rest_fades() -> None:
-    picture = np.zeros((10, 10, 3))
-    boxes = np.array([[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]])
-    seen = veil(picture, boxes, np.array([0.8, 0.2]))
-    assert seen[2, 2, 0] == 0
-    assert seen[7, 7, 0] == pytest.approx(255 * VEIL * (1 - 0.25))
-    assert seen[2, 7, 0] == pytest.approx(255 * VEIL)
-
-
 def test_attention_of_a_film_becomes_a_distribution_within_each_frame() -> None:
     looked = np.array([[[0.1, 0.3], [0.0, 0.0]], [[0.3, 0.1], [0.0, 0.0]]])  # two words, two frames, two places
     assert within_frames(looked).tolist() == [[0.5, 0.5], [0.0, 0.0]]
@@ -208,7 +199,7 @@ def trained(shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_path: Path) -> None:
     film = draw_film(ShapesConfig(films=40), 3)
     write_video(tmp_path / "film.mp4", film, 8.0)
-    run_command("regions", trained.folder, film.video, "--film", tmp_path / "film.mp4", "--output", tmp_path / "out")
+    run_command("regions", trained.folder, film.video, "--films", tmp_path / "film.mp4", "--output", tmp_path / "out")
     found = json.loads((tmp_path / "out" / f"{film.video}.json").read_text())
     assert len(found["frames"]) == 16
     assert sum(found["frames"][5]["weights"]) == pytest.approx(1, abs=1e-3)

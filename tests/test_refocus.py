@@ -21,7 +21,7 @@ from watchword.data.dataset import Features
 from watchword.data.shapes import ShapesConfig, read_truth, write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
-from watchword.explain.refocus import Strip, film_strips, mask_of, shown_frames
+from watchword.explain.refocus import Strip, film_strips, shown_frames
 from watchword.layers.key_frame import KeyFrameGRU
 from watchword.layers.product_attention import ProductAttention
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
@@ -430,14 +430,6 @@ def test_the_strip_has_a_yellow_and_a_red_border() -> None:
     assert picture[6 + 24, left[3]].tolist() == [205, 40, 40]
     assert picture[6 + 24, left[1] + 4].tolist() == [240, 190, 20]
     assert picture[6 + 24, left[0] + 4].tolist() == [0, 0, 0]
-
-
-def test_the_mask_is_bright_where_it_was_looked() -> None:
-    boxes = np.array([[x / 2, y / 2, (x + 1) / 2, (y + 1) / 2] for y in range(2) for x in range(2)])
-    mask = mask_of(np.array([0.1, 0.7, 0.1, 0.1]), boxes, 40, 20)
-    assert mask.shape == (20, 40)
-    assert mask[4, 34] > 0.9
-    assert mask[16, 5] < 0.2
 
 
 def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> None:

@@ -32,11 +32,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "describing": {
         "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "carriers",
-        "features", "metrics", "decoding", "models", "data", "training",
+        "features", "metrics", "decoding", "models", "data", "training", "explain",
     },
     "explain": {"errors", "records", "media"},
 }  # fmt: skip
-WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics"}
+WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "explain"}
 
 
 def room_of(path: Path) -> str:

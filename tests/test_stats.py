@@ -22,7 +22,7 @@ from watchword.data.categories import write_categories
 from watchword.data.shapes import ShapesConfig, draw_films, read_truth, write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
-from watchword.explain.stats import draw_words, frame_of_each_word, heat_of
+from watchword.explain.stats import draw_words, frame_of_each_word
 from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
 from watchword.models import Captioner, build_model
@@ -322,10 +322,6 @@ def test_each_word_shows_the_moment_it_looked_at_most_and_its_hottest_place() ->
     attention[1, 1, 3] = 1
     assert frame_of_each_word(attention) == [2, 1]
     boxes = np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]])
-    heat = heat_of(attention[0, 2], boxes, (40, 20))
-    assert heat.shape == (20, 40)
-    assert heat[5, 30] > 0.9
-    assert heat[15, 10] < 0.1
     frames = Frames(np.full((3, 20, 40, 3), 90, np.uint8), np.arange(3.0))
     picture = np.asarray(draw_words(frames, ["a", "dog"], attention, np.broadcast_to(boxes, (3, 4, 4))))
     second_row = picture[picture.shape[0] // 2 :]

@@ -13,6 +13,7 @@ from watchword.app.demo import demo
 from watchword.app.describe import describe
 from watchword.app.diction import diction
 from watchword.app.evaluate import evaluate
+from watchword.app.explain import explain
 from watchword.app.features import features
 from watchword.app.heatmap import heatmap
 from watchword.app.kinds import kinds
@@ -64,6 +65,8 @@ def _root() -> None:
 VERBS = {
     "For films": (describe, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, surprise, models),
+    "For films": (describe, explain, calibrate, pack),
+    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
     "Look inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
     ),

@@ -46,6 +46,9 @@ def describe(
     from_list: Annotated[Path | None, typer.Option("--list", help="A file, one film a line; - is the input.")] = None,
     example: Annotated[bool, typer.Option("--example", help="A film of 4 seconds that is fetched for you.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped job with this --output was.")] = False,
+    explain: Annotated[
+        Path | None, typer.Option(help="A folder for a page of each film: what each word looked at.", file_okay=False)
+    ] = None,
 ) -> None:
     """Say what is to be seen in films.
 
@@ -72,6 +75,7 @@ def describe(
     form = form or (ENDINGS.get(output.suffix.lower(), "text") if output else "text")
     films = find_paths(words, FILMS | PICTURES)
     targets = plan_outputs(films, form, output)
+    pages = dict(zip(films, (explain / f"{name}.html" for name in own_names(films)), strict=True)) if explain else {}
 
     from watchword.describing.asking import Asked
     from watchword.describing.session import Ledger, Session
@@ -84,7 +88,7 @@ def describe(
         if target is not None and resume and target.exists() and not part_of(target).exists():
             continue  # whole
         ledger = Ledger(part_of(target) if target else None, job, resume)
-        desk = Desk(Session(some, asked, captioner.open, ledger), form, target, at_least, len(films) > 1)
+        desk = Desk(Session(some, asked, captioner.open, ledger), form, target, at_least, len(films) > 1, pages)
         try:
             desk.work()
         except KeyboardInterrupt:
@@ -106,15 +110,20 @@ def plan_outputs(films: "Sequence[Path]", form: str, output: Path | None) -> "li
 
     ending = WRITERS[form][0]
     if output is not None and (output.is_dir() or not output.suffix or str(output).endswith(os.sep)):
-        stems = [film.stem for film in films]
-        names = [film.stem if stems.count(film.stem) == 1 else film.name for film in films]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise WatchwordError(f"two films are called {twice!r}, their files would be one: describe them one by one")
-        return [(output / f"{name}{ending}", [film]) for name, film in zip(names, films, strict=True)]
+        return [(output / f"{name}{ending}", [film]) for name, film in zip(own_names(films), films, strict=True)]
     if form in FOR_ONE_FILM and len(films) > 1:
         raise WatchwordError(f"{form} is a file for one film, here are {len(films)}: name a folder, --output srt/")
     return [(output, films)]
+
+
+def own_names(films: "Sequence[Path]") -> list[str]:
+    """What a file of each film's own is called."""
+    stems = [film.stem for film in films]
+    names = [film.stem if stems.count(film.stem) == 1 else film.name for film in films]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise WatchwordError(f"two films are called {twice!r}, their files would be one: describe them one by one")
+    return names
 
 
 def part_of(target: Path) -> Path:
@@ -147,8 +156,12 @@ class Lazy:
 class Desk:
     """One output: what is shown while it is made, and how it is written."""
 
-    def __init__(self, session: "Session", form: str, target: Path | None, at_least: float, named: bool) -> None:
+    def __init__(
+        self, session: "Session", form: str, target: Path | None, at_least: float, named: bool,
+        pages: "dict[Path, Path]",
+    ) -> None:  # fmt: skip
         self.session, self.form, self.target, self.at_least, self.named = session, form, target, at_least, named
+        self.pages = pages  # film -> where it is explained
         self.films: list[Progress] = []
         self.printed = 0  # shots of the last film that are on the screen
         self.shows_text = target is None and form == "text"
@@ -174,6 +187,8 @@ class Desk:
                         self.tell(film, lines)
                 elif film.is_done:
                     self.tell(film, lines)
+                if film.is_done and film.film in self.pages:
+                    self.explain(film)
 
     def lines_of(self, film: "Progress", stopped: bool = False) -> list[str]:
         """What can be said for good: the last shot may still be joined with the next."""
@@ -201,6 +216,15 @@ class Desk:
             surest = max(shot.best.confidence for shot in film.shots)
             least = f"the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}"
             say(f"{shown(film.film)}: nothing said, {least}")
+
+    def explain(self, film: "Progress") -> None:
+        """A page; shots that an earlier, stopped job described are there without what they looked at."""
+        from watchword.app.explain import write_evidence
+        from watchword.describing.evidence import evidence_of
+
+        page = self.pages[film.film]
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_evidence(evidence_of(self.description(film)), film.film, page, "html")
 
     def description(self, film: "Progress") -> "Description":
         describer = self.session.open() if film.shots else None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from watchword.app.films import Films
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def heatmap(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     video: Annotated[str, typer.Argument(help="A video of the run's data set.")],
     output: Annotated[Path, typer.Option(help="The picture, .png or .jpg.")] = Path("heatmap.png"),
-    film: Annotated[Path | None, typer.Option(help="The film, if it does not lie beside the captions.")] = None,
+    films: Films = None,
     stream: Annotated[str, typer.Option(help="The stream whose attention is drawn; the run's first.")] = "",
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
 ) -> None:
@@ -31,7 +32,7 @@ def heatmap(
     from watchword.training.captioner import LoadedCaptioner
 
     captioner = LoadedCaptioner.load(run)
-    film = film or captioner.film(video)
+    film = captioner.film(video, films)
     (caption,) = captioner.describe([video], beam)
     if not caption.attention:
         raise WatchwordError(f"{run} is a model without attention: there is nothing to draw")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watchword.app.films import Films
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def layers(
     split: Annotated[str, typer.Option(help="The split that is described.")] = "val",
     truth: Annotated[Path | None, typer.Option(help="truth.jsonl of drawn films: kinds of words, true places.")] = None,
     video: Annotated[str, typer.Option(help="Draw this one instead.")] = "",
-    film: Annotated[Path | None, typer.Option(help="Its film, if it does not lie beside the captions.")] = None,
+    films: Films = None,
     output: Annotated[Path, typer.Option(help="The picture of --video, .png or .jpg.")] = Path("layers.png"),
     people: Annotated[bool, typer.Option("--people", help="For words of people's captions, not its own.")] = False,
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
@@ -58,7 +59,7 @@ def layers(
     captions = captioner.follow([clips[name] for name in videos]) if people else captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
     if video:
-        picture = draw(captioner, captions[0], weights[0], film or captioner.film(video))
+        picture = draw(captioner, captions[0], weights[0], captioner.film(video, films))
         try:
             picture.save(output)
         except (OSError, ValueError) as error:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from watchword.app.films import Films
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.data.dataset import Features
     from watchword.data.shapes import Truth
-    from watchword.models.refocus import Refocus
     from watchword.records import Clip
+    from watchword.training.captioner import LoadedCaptioner
     from watchword.training.looks import Looks
 
 # Words that name nothing one could look at: Fig. 4 shows the others.
@@ -26,7 +26,7 @@ def refocus(
     truth: Annotated[Path | None, typer.Option(help="truth.jsonl of drawn films: where the events really are.")] = None,
     figures: Annotated[int, typer.Option(min=0, help="Draw so many films: key_frames.png and places.png.")] = 0,
     videos: Annotated[str, typer.Option(help="Draw these, a,b,c, instead of those whose key frame moved most.")] = "",
-    films: Annotated[Path | None, typer.Option(help="Where the films are, if not beside the captions.")] = None,
+    films: Films = None,
     output: Annotated[Path | None, typer.Option(help="Where results go; the run folder if not given.")] = None,
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary for a program.")] = False,
@@ -70,7 +70,7 @@ def refocus(
         console.print(f"key frames and both sentences of {len(looks):,} videos in {path}")
     if figures or videos:
         chosen = choose(looks, videos, figures)
-        draw(chosen, clips, films, captioner.features, captioner.model, folder)  # type: ignore[arg-type]
+        draw(chosen, clips, films, captioner, folder)
         console.print(f"pictures of {len(chosen)} films in {folder}")
 
 
@@ -125,33 +125,28 @@ def choose(looks: "Sequence[Looks]", videos: str, figures: int) -> "list[Looks]"
 
 
 def draw(
-    looks: "Sequence[Looks]", clips: "Mapping[str, Clip]", films: Path | None, features: "Features", model: "Refocus",
+    looks: "Sequence[Looks]", clips: "Mapping[str, Clip]", films: Path | None, captioner: "LoadedCaptioner",
     folder: Path,
 ) -> None:  # fmt: skip
     from watchword.explain.refocus import Glances, Strip, film_strips, masks
     from watchword.media import At, ShortSide, read_frames
+    from watchword.models.refocus import Refocus
 
+    assert isinstance(captioner.model, Refocus)  # `look_twice` has refused all others
+    spatial = captioner.model.spatial
     strips, glances = [], []
     for one in looks:
         times = tuple((one.times + 1e-3).tolist())  # a time that was rounded down is still the frame before
-        frames = read_frames(film_of(clips[one.video], films), At(times), ShortSide(168))
+        frames = read_frames(captioner.film(one.video, films), At(times), ShortSide(168))
         said = [("GT", clips[one.video].captions[0]), ("STEP1", one.first.text), ("STEP2", one.second.text)]
         strips.append(Strip(frames.pictures, one.middle, one.key, said))
-        looked = one.second.attention.get(f"spatial:{model.spatial}")
+        looked = one.second.attention.get(f"spatial:{spatial}")
         if looked is not None and looked.shape[2] > 1:
             shown = [place for place, word in enumerate(one.second.words) if word not in FUNCTION_WORDS]
-            boxes = features.read([one.video])[model.spatial].boxes[0, 0].numpy()
+            boxes = captioner.features.read([one.video])[spatial].boxes[0, 0].numpy()
             words = [one.second.words[place] for place in shown]
             weights = looked.sum(1)[shown]  # (T, N): v^s is a mean over frames, so is what is looked at
             glances.append(Glances(frames.pictures[one.key], words, weights, boxes, [("Ours", one.second.text)]))
     film_strips(strips).save(folder / "key_frames.png")
     if glances:
         masks(glances).save(folder / "places.png")
-
-
-def film_of(clip: "Clip", films: Path | None) -> Path:
-    found = sorted(films.glob(f"{clip.video}.*")) if films else [clip.path] if clip.path else []
-    if not found or found[0] is None:
-        raise WatchwordError(f"there is no film of {clip.video} {f'in {films}' if films else 'beside the captions'}: "
-                             "say where with --films DIR")
-    return found[0]

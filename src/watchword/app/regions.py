@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from watchword.app.films import Films
 from watchword.errors import WatchwordError
 
 
 def regions(
     run: Annotated[Path, typer.Argument(help="A run whose model attends to places of a stream.")],
     video: Annotated[str, typer.Argument(help="The video's name in the store of the run.")],
-    film: Annotated[Path | None, typer.Option(help="Its film, unless the captions say where it lies.")] = None,
+    films: Films = None,
     stream: Annotated[str, typer.Option(help="The stream whose places are drawn.")] = "regions",
     store: Annotated[Path | None, typer.Option(help="Features from elsewhere than where the run was trained.")] = None,
     output: Annotated[Path, typer.Option(help="The folder for VIDEO.json and VIDEO.png")] = Path("regions"),
@@ -21,7 +22,7 @@ def regions(
 
     The JSON has it as data: times, boxes and weights of every frame.
 
-    watchword regions runs/msrvtt_hierarchical video7 --film clips/video7.mp4 --output pictures
+    watchword regions runs/msrvtt_hierarchical video7 --films clips --output pictures
     """
     import numpy as np
 
@@ -41,7 +42,7 @@ def regions(
     frames, places = weights.shape
     boxes = seen.boxes[0, :frames, :places].numpy()
     salience = Salience(video, caption.text, seen.times[0, :frames].numpy(), boxes, weights)
-    film = film or captioner.film(video)
+    film = captioner.film(video, films)
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / f"{video}.json", json.dumps(salience.to_json(), indent=1) + "\n")
     draw_on_film(film, salience).save(output / f"{video}.png")

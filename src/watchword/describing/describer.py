@@ -11,9 +11,11 @@ from watchword.describing.folders import CaptionerFolder, find_captioner
 from watchword.describing.result import Description, Looked, Shot
 from watchword.describing.speaking import Stretch, Voice
 from watchword.describing.timeline import join_alike
+from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.media import read_timeline
 from watchword.records import Caption, StreamArrays
+from watchword.store import Store
 
 
 class Describer:
@@ -76,6 +78,24 @@ class Describer:
         sure = (shot for shot in shots if shot.best.confidence >= at_least)
         return Description(path, seconds, self.name, tuple(join_alike(sure)), tuple(dict.fromkeys(warnings)))
 
+    def describe_stored(self, video: str, film: Path | None = None, *, top: int = 1, beam: int = 5) -> Description:
+        """A video of the run's store, whole: for streams that were imported or drawn, or to spare the networks.
+
+        `film` is where its pictures are and how long it lasts; without it the last moment is the end.
+        """
+        recipe, warnings = self.folder.recipe, list[str]()
+        store = Store(self.store or recipe.data.store)
+        for stream in recipe.data.streams:
+            if not store.has(video, stream):
+                raise unknown(f"video with {stream} in {store.folder}", video, store.videos(stream))
+        arrays = {stream: store.read(video, stream) for stream in recipe.data.streams}
+        if film is not None:
+            seconds = read_timeline(film, warnings.append).end
+        else:
+            seconds = max(float(one.times.max(initial=0)) for one in arrays.values())
+        shot = self.speak(Stretch(0.0, seconds, arrays), Asked(top, beam, timeline=False))
+        return Description(film or Path(video), seconds, self.name, (shot,), tuple(dict.fromkeys(warnings)))
+
     def shots(
         self, path: Path, seconds: float, warnings: list[str], asked: Asked, start: float = 0.0
     ) -> Iterator[Shot]:
@@ -97,9 +117,11 @@ class Describer:
     def speak(self, stretch: Stretch, asked: Asked) -> Shot:
         (thoughts,) = self.voice.think([stretch], asked.beam, asked.top)
         looked = {
-            name: Looked(arrays.times + stretch.start, arrays.boxes) for name, arrays in stretch.arrays.items()
+            name: Looked(arrays.times + stretch.start, arrays.boxes)
+            for name, arrays in self.voice.chosen(stretch).items()
         }
-        return Shot(stretch.start, stretch.end, tuple(thought.sentence for thought in thoughts), looked)
+        best, *others = (thought.sentence for thought in thoughts)
+        return Shot(stretch.start, stretch.end, (self.voice.with_insight(best, stretch), *others), looked)
 
     def _named(self, arrays: dict[str, StreamArrays]) -> dict[str, StreamArrays]:
         """Streams by the names that the captioner's recipe has for them."""

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.errors import WatchwordError
+from watchword.explain.painting import ACCENT, BAR, FAINT, INK, PAPER
 from watchword.records import FloatArray
 
-PAPER, INK, FAINT, BAR, PLACE = (250, 249, 246), (40, 40, 44), (150, 150, 156), (42, 110, 164), (230, 110, 20)
 GAP, CHART, TEXT = 8, 64, 44  # pixels
 
 
@@ -48,7 +48,7 @@ def draw_looks(looks: Sequence[WordLook], names: Sequence[str], columns: int = 6
         x0, y0, x1, y1 = look.box
         corners = (left + x0 * width, top + CHART + y0 * height)
         if look.layers.any():
-            pen.rectangle((*corners, left + x1 * width - 1, top + CHART + y1 * height - 1), outline=PLACE, width=2)
+            pen.rectangle((*corners, left + x1 * width - 1, top + CHART + y1 * height - 1), outline=ACCENT, width=2)
         pen.text((left, top + CHART + height + 2), look.word, font=font, fill=INK)
         when = f"{look.seconds:.1f} s" if look.layers.any() else "from the whole film"
         pen.text((left, top + CHART + height + 24), when, font=small, fill=FAINT)

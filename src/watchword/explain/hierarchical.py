@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from watchword.explain.painting import ACCENT, INK, PAPER, veil
 from watchword.media import At, ShortSide, read_frames
 from watchword.records import FloatArray
-
-ACCENT = (230, 110, 20)
-VEIL = 0.85  # how white the least important part becomes: what is there can still be made out
 
 
 @dataclass(frozen=True)
@@ -41,28 +39,15 @@ def within_frames(attention: FloatArray) -> FloatArray:
     return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
 
 
-def veil(picture: FloatArray, boxes: FloatArray, weights: FloatArray) -> FloatArray:
-    """One picture (H, W, 3) 0..255: the most salient object unchanged, others the whiter, the ground the most."""
-    height, width = picture.shape[:2]
-    clear = np.zeros((height, width))
-    strongest = max(float(weights.max(initial=0)), 1e-9)
-    for (x0, y0, x1, y1), weight in zip(boxes, weights, strict=True):
-        rows = slice(int(np.floor(y0 * height)), int(np.ceil(y1 * height)))
-        columns = slice(int(np.floor(x0 * width)), int(np.ceil(x1 * width)))
-        clear[rows, columns] = np.maximum(clear[rows, columns], weight / strongest)
-    white = (VEIL * (1 - clear))[..., None]
-    return picture * (1 - white) + 255 * white
-
-
 def draw_strip(pictures: Sequence[FloatArray], salience: Salience, frames: Sequence[int]) -> Image.Image:
     """Frames side by side, plain above and veiled below, with the sentence."""
     height, width = pictures[0].shape[:2]
     gap, text = 6, 40
-    sheet = Image.new("RGB", (gap + len(frames) * (width + gap), 2 * (height + gap) + gap + text), (250, 249, 246))
+    sheet = Image.new("RGB", (gap + len(frames) * (width + gap), 2 * (height + gap) + gap + text), PAPER)
     pen = ImageDraw.Draw(sheet)
     for column, (picture, frame) in enumerate(zip(pictures, frames, strict=True)):
         left = gap + column * (width + gap)
-        seen = veil(picture.astype(np.float64), salience.boxes[frame], salience.weights[frame]).round().astype(np.uint8)
+        seen = veil(np.asarray(picture, np.uint8), salience.weights[frame], salience.boxes[frame])
         sheet.paste(Image.fromarray(np.asarray(picture, np.uint8)), (left, gap))
         sheet.paste(Image.fromarray(seen), (left, 2 * gap + height))
         if salience.weights[frame].any():
@@ -71,7 +56,7 @@ def draw_strip(pictures: Sequence[FloatArray], salience: Salience, frames: Seque
             corners = (left + x0 * width, top + y0 * height, left + x1 * width, top + y1 * height)
             pen.rectangle(corners, outline=ACCENT, width=2)
         pen.text((left + 4, gap + 3), f"{salience.times[frame]:.1f} s", font=ImageFont.load_default(12), fill=ACCENT)
-    pen.text((gap + 2, sheet.height - text + 10), salience.caption, font=ImageFont.load_default(17), fill=(40, 40, 44))
+    pen.text((gap + 2, sheet.height - text + 10), salience.caption, font=ImageFont.load_default(17), fill=INK)
     return sheet
 
 

@@ -7,10 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from watchword.explain.painting import (
+    FAINT,
+    INK,
+    PAPER,
+    RED,
+    YELLOW,
+    below_each_other,
+    heat_of,
+    scaled,
+    spotlight,
+)  # fmt: skip
 from watchword.records import FloatArray
 
-PAPER, INK, FAINT = (250, 249, 246), (40, 40, 44), (120, 120, 126)
-YELLOW, RED = (240, 190, 20), (205, 40, 40)
 GAP, LINE, MARGIN, INDENT = 6, 24, 8, 70
 
 
@@ -27,7 +36,7 @@ class Strip:
 def film_strips(strips: Sequence[Strip], height: int = 96, most: int = 12) -> Image.Image:
     """Films below each other; of many frames some are shown, the two key frames always."""
     rows = [_strip(strip, height, most) for strip in strips]
-    return _below_each_other(rows)
+    return below_each_other(rows)
 
 
 def shown_frames(count: int, keys: Sequence[int], most: int) -> list[int]:
@@ -48,7 +57,7 @@ def _strip(strip: Strip, height: int, most: int) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     for place, frame in enumerate(frames):
         left = MARGIN + place * (width + GAP)
-        picture.paste(_scaled(strip.pictures[frame], width, height), (left, GAP))
+        picture.paste(scaled(strip.pictures[frame], width, height), (left, GAP))
         for is_key, colour, inset in ((frame == strip.key, RED, 0), (frame == strip.middle, YELLOW, 4)):
             if is_key:  # a frame that is both shows both borders
                 box = (left + inset, GAP + inset, left + width - 1 - inset, GAP + height - 1 - inset)
@@ -70,19 +79,7 @@ class Glances:
 
 def masks(films: Sequence[Glances], height: int = 128) -> Image.Image:
     """Films below each other: the key frame, then the key frame under the mask of each word."""
-    return _below_each_other([_glances(film, height) for film in films])
-
-
-def mask_of(weights: FloatArray, boxes: FloatArray, width: int, height: int) -> FloatArray:
-    """(N,) attention over boxes as (height, width) in 0..1: 1 where it looked most, smooth between the boxes."""
-    side = 64
-    field = np.zeros((side, side))
-    for weight, (x0, y0, x1, y1) in zip(weights, boxes * side, strict=True):
-        area = field[int(y0) : max(int(np.ceil(y1)), int(y0) + 1), int(x0) : max(int(np.ceil(x1)), int(x0) + 1)]
-        np.maximum(area, weight, out=area)
-    field = field / max(float(field.max()), 1e-9)
-    smooth = Image.fromarray((255 * field).astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
-    return np.asarray(smooth, np.float64) / 255
+    return below_each_other([_glances(film, height) for film in films])
 
 
 def _glances(film: Glances, height: int) -> Image.Image:
@@ -91,19 +88,15 @@ def _glances(film: Glances, height: int) -> Image.Image:
     across = max(MARGIN + columns * (width + GAP), _width(film.lines))
     picture = Image.new("RGB", (across, height + 2 * GAP + LINE * (1 + len(film.lines))), PAPER)
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(15)
-    plain = _scaled(film.picture, width, height)
+    plain = scaled(film.picture, width, height)
     picture.paste(plain, (MARGIN, GAP))
     for place, (word, weights) in enumerate(zip(film.words, film.weights, strict=True), 1):
         left = MARGIN + place * (width + GAP)
-        light = 0.15 + 0.85 * mask_of(weights, film.boxes, width, height)[:, :, None]
-        picture.paste(Image.fromarray((np.asarray(plain) * light).astype(np.uint8)), (left, GAP))
+        lit = spotlight(np.asarray(plain), heat_of(weights, film.boxes, (width, height)))
+        picture.paste(Image.fromarray(lit), (left, GAP))
         draw.text((left + 2, height + GAP + 4), word, font=font, fill=INK)
     _write(draw, film.lines, MARGIN, height + 2 * GAP + LINE)
     return picture
-
-
-def _scaled(picture: NDArray[np.uint8], width: int, height: int) -> Image.Image:
-    return Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC)
 
 
 def _write(draw: ImageDraw.ImageDraw, lines: Sequence[tuple[str, str]], left: int, top: int) -> None:
@@ -117,12 +110,3 @@ def _width(lines: Sequence[tuple[str, str]]) -> int:
     """Pixels that the lines need: a short film must not cut a long sentence."""
     font = ImageFont.load_default(15)
     return 2 * MARGIN + INDENT + int(max((font.getlength(text) for _, text in lines), default=0))
-
-
-def _below_each_other(rows: Sequence[Image.Image]) -> Image.Image:
-    whole = Image.new("RGB", (max(row.width for row in rows), sum(row.height + GAP for row in rows)), PAPER)
-    top = 0
-    for row in rows:
-        whole.paste(row, (0, top))
-        top += row.height + GAP
-    return whole

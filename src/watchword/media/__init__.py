@@ -11,6 +11,7 @@ from watchword.media.audio import iterate_audio, read_audio
 from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_frames, watch
 from watchword.media.opening import DamagedFilm, shown
 from watchword.media.pictures import CentreCrop, ShortSide, Squash
+from watchword.media.playing import browser_type
 from watchword.media.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
 from watchword.media.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
 from watchword.media.timeline import Timeline, read_timeline
@@ -32,6 +33,7 @@ __all__ = [
     "Timeline",
     "Uniform",
     "View",
+    "browser_type",
     "histogram_shots",
     "iterate_audio",
     "iterate_frames",

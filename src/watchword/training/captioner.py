@@ -6,10 +6,9 @@ from pathlib import Path
 
 import torch
 
-from watchword.data.annotations import read_annotations
 from watchword.data.dataset import Features, encode_captions, pad_sentences
+from watchword.data.films import film_of
 from watchword.decoding import follow
-from watchword.errors import WatchwordError, unknown
 from watchword.models import Captioner
 from watchword.records import Caption, Clip
 from watchword.store import Store
@@ -56,13 +55,6 @@ class LoadedCaptioner:
                 found.append(Caption(clip.video, words, float(likely[row, : len(said[row]) - 1].sum()), looked))
         return found
 
-    def film(self, video: str) -> Path:
-        """Where the film of a video of its data set lies, for pictures of what was looked at."""
-        captions = self.run.recipe.data.captions
-        films = {clip.video: clip.path for clip in read_annotations(captions)}
-        if video not in films:
-            raise unknown(f"video of {captions}", video, films)
-        path = films[video]
-        if path is None:
-            raise WatchwordError(f"no film of {video} beside the captions: name it, --film {video}.mp4")
-        return path
+    def film(self, video: str, films: Path | None = None) -> Path:
+        """The film of a video of its data set, for pictures of what was looked at; `films` as `film_of` has it."""
+        return film_of(video, self.run.recipe.data.captions, films)
