@@ -35,8 +35,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "features", "metrics", "decoding", "models", "data", "training",
     },
     "explain": {"errors", "records", "media"},
+    "library": {"errors", "media", "backbones", "describing"},
 }  # fmt: skip
-WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics"}
+WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "library"}
 
 
 def room_of(path: Path) -> str:
