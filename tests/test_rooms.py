@@ -35,9 +35,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "features", "metrics", "decoding", "models", "data", "training",
     },
     "explain": {"errors", "records", "media"},
+    "serving": {"errors", "media", "describing", "library"},
     "library": {"errors", "media", "backbones", "describing"},
 }  # fmt: skip
-WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "library"}
+WITHOUT_TORCH = {
+    "errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "library", "serving",
+}  # fmt: skip
 
 
 def room_of(path: Path) -> str:
