@@ -25,6 +25,7 @@ from watchword.app.pointing import pointing
 from watchword.app.refocus import refocus
 from watchword.app.regions import regions
 from watchword.app.score import score
+from watchword.app.serve import serve
 from watchword.app.shapes import shapes
 from watchword.app.study import study
 from watchword.app.sweep import sweep
@@ -36,6 +37,8 @@ from watchword.errors import WatchwordError
 EXAMPLES = """Try it:
 
 [bold]watchword describe clip.mp4[/]   a sentence for a film, a timeline for a long one
+
+[bold]watchword serve[/]   a page to drop films on, and to find them again
 
 [bold]watchword demo[/]   the whole way in a minute, on films drawn for it
 
@@ -61,7 +64,7 @@ def _root() -> None:
 
 
 VERBS = {
-    "For films": (describe, calibrate, pack),
+    "For films": (describe, serve, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
     "Look inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
