@@ -17,6 +17,7 @@ from watchword.app.features import features
 from watchword.app.heatmap import heatmap
 from watchword.app.kinds import kinds
 from watchword.app.layers import layers
+from watchword.app.library import library
 from watchword.app.masking import masking
 from watchword.app.models import models
 from watchword.app.order import order
@@ -25,6 +26,7 @@ from watchword.app.pointing import pointing
 from watchword.app.refocus import refocus
 from watchword.app.regions import regions
 from watchword.app.score import score
+from watchword.app.search import search
 from watchword.app.serve import serve
 from watchword.app.shapes import shapes
 from watchword.app.study import study
@@ -64,7 +66,7 @@ def _root() -> None:
 
 
 VERBS = {
-    "For films": (describe, serve, calibrate, pack),
+    "For films": (describe, serve, search, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
     "Look inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
@@ -73,6 +75,7 @@ VERBS = {
 for panel, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=panel)(verb)
+app.add_typer(library, name="library", rich_help_panel="For films")
 app.add_typer(study, name="study", rich_help_panel="Train and score")
 app.add_typer(features, name="features", rich_help_panel="Features")
 app.add_typer(weights, name="weights", rich_help_panel="Features")
