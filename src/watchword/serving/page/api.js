@@ -7,7 +7,7 @@ export class Problem extends Error {
     this.retryAfter = retryAfter;  // seconds, of a full queue
   }
   get isGone() { return this.status === 0; }
-  get isFull() { return this.status === 429; }
+  get isFull() { return this.status === 429 || this.status === 503; }
 }
 
 const GONE = "The server does not answer.";
@@ -17,6 +17,7 @@ const LINES = {
   404: "This is not in the library (any more).",
   413: "This file is larger than the server takes.",
   429: "The queue is full.",
+  503: "The server is busy.",
 };
 
 /** The line for a refusal: the server's own if it gave one. */
@@ -93,7 +94,7 @@ export function upload(file, sent, signal) {
         return;
       }
       try {
-        resolve(String(JSON.parse(request.responseText).job));
+        resolve(JSON.parse(request.responseText).job);
       } catch {
         reject(new Problem("The server answered something that is not JSON.", { status: request.status }));
       }

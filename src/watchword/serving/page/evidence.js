@@ -104,9 +104,7 @@ export function light(canvas, head, word, seconds) {
 
 /** A captioner that sees whole pictures lights the whole picture: a ring around it. */
 function ring(pen, width, height, share) {
-  for (const [thick, strength] of [[14, 0.35], [5, 1]]) {
-    pen.strokeStyle = `rgb(255 178 36 / ${strength * share})`;
-    pen.lineWidth = 2 * thick;  // its outer half lies beyond the edge
-    pen.strokeRect(0, 0, width, height);
-  }
+  pen.strokeStyle = `rgb(255 178 36 / ${share})`;
+  pen.lineWidth = 12;  // its outer half lies beyond the edge
+  pen.strokeRect(0, 0, width, height);
 }

@@ -172,7 +172,7 @@ export class FilmView {
       if (index > 0 && !clings(word.word)) parts.push(" ");
       const button = make("button", {
         class: `word${word.probability < 0.25 ? " unlikely" : ""}`, type: "button", "aria-pressed": "false",
-        title: `${percent(word.probability)} likely after the words before it`, disabled: this.heads.length === 0,
+        title: `${percent(word.probability)} likely after the words before it`, disabled: this.momentOf(index) === null,
         onclick: () => this.pin(this.pinned === index ? null : index),
         onpointerenter: (event) => { if (event.pointerType === "mouse") this.point(index); },
         onpointerleave: (event) => { if (event.pointerType === "mouse") this.point(null); },
@@ -260,10 +260,16 @@ export class FilmView {
     this.hovering = setTimeout(() => this.goToPeak(), HOVER_WAIT);
   }
 
+  /** When a word looked most, in seconds; a film without evidence knows at least that of most words. */
+  momentOf(word) {
+    if (this.head) return this.head.times[this.head.ranked(word)[0]];
+    return Object.values(this.film.shots[this.shot].words[word].seconds ?? {})[0] ?? null;
+  }
+
   goToPeak() {
-    if (this.active === null || !this.head) return;
+    const moment = this.active === null ? null : this.momentOf(this.active);
+    if (moment === null) return;
     const { start, end } = this.film.shots[this.shot];
-    const moment = this.head.times[this.head.ranked(this.active)[0]];
     // Windows of motion or sound have their middle at the edge of a shot, or a little beyond.
     this.seek(Math.min(Math.max(moment, start), Math.max(start, end - 0.02)));
   }
@@ -274,11 +280,14 @@ export class FilmView {
       button.setAttribute("aria-pressed", String(index === this.pinned));
       button.classList.toggle("active", index === active);
     });
-    this.evidenceSection.hidden = !head;
-    if (!head) { this.showMoment(this.player.seconds); return; }
-    this.showStrip(head, active);
-    this.showFrames(head);
-    this.showBars(active);
+    this.evidenceSection.hidden = this.words.every((button) => button.disabled);
+    for (const part of [this.strip, this.scale, this.frames, this.bars]) part.hidden = !head;
+    this.looked.replaceChildren(...this.lookedLine(head, active));
+    if (head) {
+      this.showStrip(head, active);
+      this.showFrames(head);
+      this.showBars(active);
+    }
     this.showMoment(this.player.seconds);
   }
 
@@ -300,17 +309,18 @@ export class FilmView {
     this.stripHead = make("span", { class: "playhead" });
     this.strip.replaceChildren(...bars, ...marks, this.stripHead);
     this.scale.replaceChildren(make("span", {}, clock(start)), make("span", {}, clock(end)));
-    this.looked.replaceChildren(...this.lookedLine(head, word));
     this.strip.setAttribute("aria-label", word === null ? "Attention over time: no word is chosen"
       : `Attention over time: ${this.looked.textContent}`);
   }
 
   lookedLine(head, word) {
     if (word === null) return ["Point at a word, or choose it: the film goes to the moment it was read off from."];
+    const spoken = make("strong", {}, `“${this.film.shots[this.shot].words[word].word}”`);
+    const when = ` looked most at ${clock(this.momentOf(word), true)}`;
+    if (!head) return [spoken, `${when}. No more is kept of what it looked at.`];
     const [first] = head.ranked(word);
     const even = 1 / head.times.length;
-    const spoken = this.film.shots[this.shot].words[word].word;
-    return [make("strong", {}, `“${spoken}”`), ` looked most at ${clock(head.times[first], true)}: `
+    return [spoken, `${when}: `
       + `${percent(head.overTime[word][first])} of its attention, where looking everywhere alike would be ${percent(even)}.`
       + (head.hasPlaces ? "" : " This captioner sees whole pictures, not places in them.")];
   }

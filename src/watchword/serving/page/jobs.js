@@ -230,7 +230,5 @@ export class Jobs {
   }
 }
 
-/** The list itself, or an object that holds it; ids are compared as text. */
-function listed(answer) {
-  return (Array.isArray(answer) ? answer : answer.jobs).map((job) => ({ ...job, id: String(job.id) }));
-}
+/** In the order of coming; the server has the newest first. */
+const listed = (answer) => answer.jobs.toReversed();

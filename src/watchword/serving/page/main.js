@@ -9,7 +9,7 @@ import { FilmView } from "./film.js";
 import { Jobs } from "./jobs.js";
 import { LibraryView, SearchView } from "./library.js";
 import * as trouble from "./trouble.js";
-import { bytes, clock } from "./wording.js";
+import { bytes, spokenClock } from "./wording.js";
 
 const TYPING = 180;  // milliseconds without a key until a search begins
 const views = ["home", "found", "film"];
@@ -159,7 +159,7 @@ async function introduce() {
     const said = await api.about();
     jobs.limits = said.limits ?? {};
     const { bytes: most, seconds } = jobs.limits;
-    const limits = [most && bytes(most), seconds && clock(seconds)].filter(Boolean).join(" or ");
+    const limits = [most && bytes(most), seconds && spokenClock(seconds)].filter(Boolean).join(" or ");
     if (limits) byId("limits").textContent = `Up to ${limits} each. It stays on the machine that runs Watchword.`;
     byId("meaning-choice").hidden = !said.meaning;
     byId("about").textContent = `Watchword ${said.version}, captioner ${said.captioner}. ${said.hint ?? ""}`.trim();

@@ -19,6 +19,7 @@ export class Player {
     this.element = make("section", { class: "theatre", "aria-label": "Film" }, this.stage, this.buildControls(), this.note);
     this.shape(16 / 9);
     this.showVideo();
+    if (film.has_video === false) this.showFrames();
     this.watcher = new ResizeObserver(() => this.changed());
     this.watcher.observe(this.stage);
   }
@@ -74,7 +75,7 @@ export class Player {
     const { seconds } = this;
     this.slider.value = String(seconds);
     this.slider.setAttribute("aria-valuetext", `${spokenClock(seconds)} of ${spokenClock(this.film.seconds)}`);
-    this.clock.textContent = `${clock(seconds)} / ${clock(this.film.seconds)}`;
+    this.clock.textContent = `${clock(Math.floor(seconds))} / ${clock(this.film.seconds)}`;
     this.playButton.classList.toggle("is-playing", this.isPlaying);
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
     this.muteButton.setAttribute("aria-pressed", String(!this.video.muted));
@@ -134,6 +135,7 @@ export class Player {
     });
     this.image.addEventListener("error", () => { this.say(MISSING); this.loaded(); });
     this.stage.replaceChildren(this.image, this.canvas);
+    this.video.removeAttribute("src");
     for (const button of [this.playButton, this.muteButton]) button.hidden = true;
     this.say(STILLS);
     this.seek(this.shownSeconds);
