@@ -30,9 +30,7 @@ def serve(
     watchword serve --host 0.0.0.0    for others too: they need the token that is printed (or set WATCHWORD_TOKEN)
     """
     try:
-        import uvicorn
-
-        from watchword.serving.server import Service, create_app
+        from watchword.serving.server import Service, web_server
     except ImportError as error:
         raise WatchwordError(f"the page needs more: pip install 'watchword[serve]' ({error})") from error
     from watchword.library import default_path
@@ -45,16 +43,12 @@ def serve(
     door = Door.of(host, port, allow_host or (), token)
     limits = Limits(bytes=round(largest * 1e6), seconds=longest * 3600, queue=queue)
     with listening, Service(library or default_path(), model, limits) as service:
-        config = uvicorn.Config(
-            create_app(service, door), http="h11", ws="none", lifespan="off", access_log=False, log_level="warning",
-            server_header=False, proxy_headers=False, limit_concurrency=512, timeout_graceful_shutdown=2,
-        )  # fmt: skip
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/" + (f"?token={token}" if door.token else "")
         typer.echo(f"watchword: {address}   ({service.captioner}, {service.shelf.library.path}); Ctrl-C ends it")
         if service.hint:
             typer.echo(f"watchword: {service.hint}", err=True)
-        uvicorn.Server(config).run(sockets=[listening])
+        web_server(service, door).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -65,7 +65,7 @@ class Child:
                     return
                 yield message
         except GeneratorExit:  # nobody wants the rest, which must not be taken for the next answer
-            process.kill()
+            self.stop()
             raise
         raise WatchwordError(str(message["problem"]))
 
@@ -74,25 +74,25 @@ class Child:
         process = self.process
         if process is not None:
             process.kill()
+            process.wait()  # so that whoever asks next finds it dead
 
     def _start(self) -> None:
         ours = str(Path(watchword.__file__).parents[1])  # a child of the same code, however that was found
         path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
-        command = [sys.executable, "-P", "-m", f"watchword.serving.{self.program}", *self.words]
+        command = [sys.executable, "-P", "-m", self.program, *self.words]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the server
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path}, start_new_session=True,  # Ctrl-C is for the server
         )  # fmt: skip
-        assert self.process.stdout is not None
         self.lines = queue.Queue()
-        threading.Thread(target=_collect, args=(self.process.stdout, self.lines), daemon=True).start()
+        for listen, pipe in ((self.lines.put, self.process.stdout), (_print, self.process.stderr)):
+            threading.Thread(target=_collect, args=(pipe, listen), daemon=True).start()
 
     def _read(self, process: "subprocess.Popen[bytes]") -> Message:
         try:
             line = self.lines.get(timeout=self.silence_seconds)
         except queue.Empty:
-            process.kill()
-            process.wait()
+            self.stop()
             raise ChildDied(f"nothing came for {self.silence_seconds:g} s", is_final=True) from None
         if not line:
             raise _died(process.wait())
@@ -102,15 +102,21 @@ class Child:
                 return message
         except ValueError:
             pass
-        process.kill()
+        self.stop()
         raise ChildDied("its decoder went mad", is_final=True)
 
 
-def _collect(stdout: IO[bytes], lines: "queue.Queue[bytes]") -> None:
-    with stdout:
-        while line := stdout.readline(LONGEST_LINE):
-            lines.put(line)
-    lines.put(b"")
+def _collect(pipe: IO[bytes], listen: Callable[[bytes], None]) -> None:
+    """An empty line is the end."""
+    with pipe:
+        while line := pipe.readline(LONGEST_LINE):
+            listen(line)
+    listen(b"")
+
+
+def _print(line: bytes) -> None:
+    """Through us: the child may write no file, and our error output may be one."""
+    sys.stderr.write(line.decode("utf-8", "backslashreplace"))
 
 
 def _died(status: int) -> ChildDied:

@@ -44,7 +44,7 @@ class Lookers:
     """A few children that look at films for all threads."""
 
     def __init__(self, count: int = 2) -> None:
-        self.children = [Child("looking", silence_seconds=SILENCE_SECONDS) for _ in range(count)]
+        self.children = [Child("watchword.serving.looking", silence_seconds=SILENCE_SECONDS) for _ in range(count)]
         self.free: Queue[Child] = Queue()
         for child in self.children:
             self.free.put(child)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import uvicorn
 from fastapi import FastAPI, Header, HTTPException, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
@@ -147,13 +148,20 @@ class NotAFilm(WatchwordError):  # noqa: N818
 STATUSES[NotAFilm] = 422
 
 
-def create_app(service: Service, door: Door) -> FastAPI:
-    """The web application; `service` is entered by whoever runs it."""
+def web_server(service: Service, door: Door) -> uvicorn.Server:
+    """To be run while `service` is entered; the guard stands before everything, also before answers to bugs."""
+    config = uvicorn.Config(
+        Guard(create_app(service), door), http="h11", ws="none", lifespan="off", access_log=False, log_level="warning",
+        server_header=False, proxy_headers=False, limit_concurrency=512, timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def create_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="Watchword", version=watchword.__version__, openapi_url="/api/openapi.json", docs_url=None,
         redoc_url=None, summary="Describes films, keeps what it said, finds it again.",
     )  # fmt: skip
-    app.add_middleware(Guard, door=door)
     _answer_problems(app)
     _add_page(app)
     _add_jobs(app, service)

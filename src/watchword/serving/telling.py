@@ -40,7 +40,7 @@ class Teller:
     """The captioner, as the server sees it."""
 
     def __init__(self, model: str | None) -> None:
-        self.child = Child("telling", *([model] if model else []), silence_seconds=SILENCE_SECONDS)
+        self.child = Child("watchword.serving.telling", *([model] if model else []), silence_seconds=SILENCE_SECONDS)
 
     def greet(self) -> tuple[str, str]:
         """The captioner's name and what it hints at: a captioner that cannot work is told at the start."""
