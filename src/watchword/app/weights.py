@@ -13,10 +13,11 @@ weights = typer.Typer(help="Pretrained weights and tables: what there is, and ge
 
 def carriers() -> dict[str, tuple[Carrier, ...]]:
     """Everything that can be got, by name, from the rooms that own it."""
+    from watchword.backbones.minilm import CARRIERS as MINILM
     from watchword.backbones.weights import WEIGHTS
     from watchword.metrics.meteor.tables import CARRIERS as METEOR
 
-    return {"meteor": METEOR} | {name: (carrier,) for name, carrier in WEIGHTS.items()}
+    return {"meteor": METEOR, "minilm": MINILM} | {name: (carrier,) for name, carrier in WEIGHTS.items()}
 
 
 @weights.command("list")
