@@ -64,6 +64,8 @@ def add(
         say(f"stopped: {shelving.summary()}; the same command goes on")
         raise typer.Exit(STOPPED) from None
     say(f"{shelving.library.path}: {shelving.summary()}")
+    if shelving.num_added:
+        understand_if_possible(shelving.library)
     if shelving.captioner.hint:
         say(shelving.captioner.hint)
     if shelving.num_failed:
@@ -127,6 +129,16 @@ def open_library(path: Path | None, create: bool = True) -> "Library":
     if not create and not path.exists():
         raise WatchwordError(f"no library {path}: watchword library add FOLDER makes one")
     return Library(path)
+
+
+def understand_if_possible(library: "Library") -> None:
+    """So that the first search by meaning need not."""
+    from watchword.library.meaning import has_minilm
+
+    if has_minilm():
+        from watchword.app.search import understand
+
+        understand(library)
 
 
 class Shelving:

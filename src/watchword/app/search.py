@@ -36,6 +36,8 @@ def search(
     """
     library = open_library(path, create=False)
     words = " ".join(query)
+    if meaning:
+        understand(library)
     hits = library.search(words, limit=limit, offset=offset, meaning=meaning)
     total = library.count_hits(words, meaning=meaning)
     if as_json:
@@ -49,6 +51,15 @@ def search(
         say(f"nothing found in the {library.count()} films of {library.path}")
     elif total > len(hits):
         say(f"{len(hits)} of {total} moments; more with --limit and --offset")
+
+
+def understand(library: "Library") -> None:
+    """Sentences become vectors once; of many at a time a person sees how far it is."""
+    from watchword.app.progress import bar
+
+    with bar(transient=True) as progress:
+        task = progress.add_task("reading sentences", total=None)
+        library.understand(lambda done, total: progress.update(task, completed=done, total=total))
 
 
 def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:

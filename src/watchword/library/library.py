@@ -6,19 +6,28 @@ import secrets
 import sqlite3
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from watchword.describing.result import Description, Shot
 from watchword.describing.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
 from watchword.library.file import LibraryFile
+from watchword.library.meaning import NEAR, Encoder, as_bytes, cosines, minilm
 from watchword.library.query import Query, clean
 from watchword.library.rows import FilmRow, Hit
 from watchword.media import shown
 
 INDEXES = ("stems", "spellings")
 MOST_SPELLINGS = 32  # words that an unfinished one may stand for
+AT_ONCE = 256        # sentences that are understood before they are kept
+HIT = """
+    SELECT shots.film, films.name, shots.start, shots.end, shots.sentence, shots.confidence
+    FROM shots JOIN films ON films.id = shots.film WHERE shots.id = ?
+"""
 FILM_COLUMNS = """
     id, name, seconds, sentence, confidence, added, captioner, source,
     (SELECT count(*) FROM shots WHERE shots.film = films.id) AS num_shots
@@ -28,8 +37,9 @@ FILM_COLUMNS = """
 class Library:
     """Films by number. Any thread, and any number of processes, may use one file at the same time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoder: Callable[[], Encoder] = minilm) -> None:
         self.file = LibraryFile(path)
+        self.encoder = encoder  # opened when somebody searches by meaning
 
     @property
     def path(self) -> Path:
@@ -164,13 +174,14 @@ class Library:
     # --- searching -------------------------------------------------------------------------------------------------
 
     def search(self, query: str, *, limit: int = 20, offset: int = 0, meaning: bool = False) -> list[Hit]:
-        """Moments, the best first; of equally good ones the surest."""
-        if meaning:
-            raise WatchwordError("searching by meaning is not here yet")
-        return self._search_words(Query.read(query), _page(limit), _page(offset))
+        """Moments, the best first; of equally good ones the surest. `meaning`: also what is said in other words."""
+        search = self._search_meaning if meaning else self._search_words
+        return search(Query.read(query), _page(limit), _page(offset))
 
     def count_hits(self, query: str, *, meaning: bool = False) -> int:
         """How many moments `search` would find without a limit."""
+        if meaning:
+            return len(self._near(Query.read(query)))
         with self.file.reading() as connection:
             expression = Query.read(query).expression(lambda word: _beginning_with(connection, word))
             if not expression:
@@ -195,6 +206,56 @@ class Library:
                 (mark, mark, expression, limit, offset),
             ).fetchall()
         return [_hit(row, _pieces(row["marked"], mark), row["score"]) for row in rows]
+
+    def _search_meaning(self, query: Query, limit: int, offset: int) -> list[Hit]:
+        near = self._near(query)[offset : offset + limit]
+        with self.file.reading() as connection:
+            rows = [(connection.execute(HIT, (shot,)).fetchone(), cosine) for shot, cosine in near]
+        return [_hit(row, ((row["sentence"], False),), cosine) for row, cosine in rows if row]  # one may be gone
+
+    def _near(self, query: Query) -> list[tuple[int, float]]:
+        """Shots and their cosines, the nearest first."""
+        if not query.wanted:
+            return []
+        self.understand()
+        encoder = self.encoder()
+        with self.file.reading() as connection:
+            unwanted = query.exclusion(lambda word: _beginning_with(connection, word))
+            excluded = "AND shot NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
+            rows = connection.execute(
+                "SELECT shot, vector, confidence FROM vectors JOIN shots ON shots.id = shot "
+                f"WHERE encoder = ? {excluded}",
+                (encoder.name, unwanted)[: 2 if unwanted else 1],
+            ).fetchall()
+        if not rows:
+            return []
+        found = cosines(encoder.encode([query.text])[0], [row["vector"] for row in rows])
+        order = np.lexsort((-np.array([row["confidence"] for row in rows]), -found))  # the last is the first key
+        return [(rows[place]["shot"], float(found[place])) for place in order if found[place] >= NEAR]
+
+    def understand(self, report: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Vectors for sentences that have none yet; how many it were. Searching does it where nobody has before."""
+        encoder = self.encoder()
+        with self.file.reading() as connection:
+            rows = connection.execute(
+                "SELECT id, sentence FROM shots "
+                "WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE shot = shots.id AND encoder = ?)",
+                (encoder.name,),
+            ).fetchall()
+        shots: dict[str, list[int]] = {}
+        for row in rows:  # what is said often is read once
+            shots.setdefault(row["sentence"], []).append(row["id"])
+        sentences = sorted(shots, key=len)  # of like length together
+        for start in range(0, len(sentences), AT_ONCE):
+            some = sentences[start : start + AT_ONCE]
+            vectors = zip(some, map(as_bytes, encoder.encode(some)), strict=True)
+            with self.file.writing() as connection:  # a film may be removed meanwhile
+                connection.executemany(
+                    "INSERT OR REPLACE INTO vectors SELECT id, ?, ? FROM shots WHERE id = ?",
+                    [(encoder.name, vector, shot) for sentence, vector in vectors for shot in shots[sentence]],
+                )
+            report(start + len(some), len(sentences))
+        return len(sentences)
 
 
 def _beginning_with(connection: sqlite3.Connection, word: str) -> list[str]:
