@@ -131,14 +131,12 @@ def _died(status: int) -> ChildDied:
 Answer = Callable[[Message], Iterator[Message]]
 
 
-def answer_questions(answer: Answer, hello: Message | None = None, memory_bytes: int = 1 << 30) -> None:
+def answer_questions(answer: Answer, memory_bytes: int) -> None:
     """The child's life: limits itself, then answers what comes in, until the other end is gone."""
     say = _voice()
     questions: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     limit_memory(memory_bytes)
-    if hello is not None:
-        say(hello)
     while True:
         question = json.loads(questions.get())
         limit_time(question["cpu_seconds"])

@@ -1,11 +1,11 @@
 """In a child: whether a file is a film, and pictures of it. No torch: it is here in a third of a second.
 
-    python -m watchword.serving.looking
+    python -m watchword.serving.looking MEMORY_BYTES
 """
 
 import base64
 import io
-import threading
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 from watchword.errors import WatchwordError
 from watchword.serving.children import Child, Message, answer_questions
 
-MEMORY_BYTES = 1 << 30
 CPU_SECONDS = 30.0         # a walk over the packets takes about 1 s for an hour of film
 SILENCE_SECONDS = 120.0
 WAIT_SECONDS = 60.0        # for a free child
@@ -43,12 +42,12 @@ class Seen:
 class Lookers:
     """A few children that look at films for all threads."""
 
-    def __init__(self, count: int = 2) -> None:
-        self.children = [Child("watchword.serving.looking", silence_seconds=SILENCE_SECONDS) for _ in range(count)]
+    def __init__(self, count: int = 2, memory_bytes: int = 1 << 30) -> None:
+        words = "watchword.serving.looking", str(memory_bytes)
+        self.children = [Child(*words, silence_seconds=SILENCE_SECONDS) for _ in range(count)]
         self.free: Queue[Child] = Queue()
         for child in self.children:
             self.free.put(child)
-        self.stopping = threading.Event()
 
     def probe(self, path: Path) -> Seen:
         """WatchwordError for whatever is not a film."""
@@ -64,7 +63,6 @@ class Lookers:
         return base64.b64decode(values["jpeg"])
 
     def stop(self) -> None:
-        self.stopping.set()
         for child in self.children:
             child.stop()
 
@@ -138,4 +136,4 @@ class Within:
 if __name__ == "__main__":
     import watchword.media  # noqa: F401 - before memory is counted
 
-    answer_questions(look, memory_bytes=MEMORY_BYTES)
+    answer_questions(look, memory_bytes=int(sys.argv[1]))

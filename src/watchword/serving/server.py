@@ -160,7 +160,7 @@ def web_server(service: Service, door: Door) -> uvicorn.Server:
 def create_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="Watchword", version=watchword.__version__, openapi_url="/api/openapi.json", docs_url=None,
-        redoc_url=None, summary="Describes films, keeps what it said, finds it again.",
+        redoc_url=None, summary="Describes films, keeps what it said, finds it again.", responses=problems(422),
     )  # fmt: skip
     _answer_problems(app)
     _add_page(app)
