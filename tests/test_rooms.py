@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "describing": {
         "errors", "files", "records", "tensors", "config", "text", "media", "store", "backbones", "carriers",
-        "features", "metrics", "decoding", "models", "data", "training",
+        "features", "metrics", "decoding", "models", "data", "training", "explain",
     },
     "explain": {"errors", "records", "media"},
     "serving": {"errors", "media", "describing", "library"},

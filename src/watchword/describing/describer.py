@@ -97,9 +97,11 @@ class Describer:
     def speak(self, stretch: Stretch, asked: Asked) -> Shot:
         (thoughts,) = self.voice.think([stretch], asked.beam, asked.top)
         looked = {
-            name: Looked(arrays.times + stretch.start, arrays.boxes) for name, arrays in stretch.arrays.items()
+            name: Looked(arrays.times + stretch.start, arrays.boxes)
+            for name, arrays in self.voice.chosen(stretch).items()
         }
-        return Shot(stretch.start, stretch.end, tuple(thought.sentence for thought in thoughts), looked)
+        best, *others = (thought.sentence for thought in thoughts)
+        return Shot(stretch.start, stretch.end, (self.voice.with_insight(best, stretch), *others), looked)
 
     def _named(self, arrays: dict[str, StreamArrays]) -> dict[str, StreamArrays]:
         """Streams by the names that the captioner's recipe has for them."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from watchword.explain.evidence import Bars, Mark
 from watchword.records import FloatArray
 from watchword.text.sentences import spelled
 
@@ -13,16 +14,21 @@ class Word:
 
     text: str
     probability: float
-    seconds: dict[str, float] = field(default_factory=dict)  # stream -> the moment with most attention
+    seconds: dict[str, float] = field(default_factory=dict)  # head -> the moment with most attention
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One thing to say about a stretch of film."""
+    """One thing to say about a stretch of film.
+
+    A head is one attention: a stream's name, or `local:regions` where a model looks at a stream in a way of its own.
+    """
 
     words: tuple[Word, ...]
     confidence: float                 # 0..1
-    attention: dict[str, FloatArray] = field(default_factory=dict)  # stream -> (T, F, N), a distribution for each word
+    attention: dict[str, FloatArray] = field(default_factory=dict)  # head -> (T, F, N), a distribution for each word
+    marks: tuple[Mark, ...] = ()      # moments that the model chose: key frames
+    bars: tuple[Bars, ...] = ()       # balances that it struck for each word: layers, ways of looking
 
     @property
     def text(self) -> str:
@@ -84,7 +90,7 @@ class Description:
 
     @property
     def attention(self) -> dict[str, FloatArray]:
-        """Stream -> (words, moments, places) of the sentence."""
+        """Head -> (words, moments, places) of the sentence."""
         return self.best.attention if self.best else {}
 
     def __str__(self) -> str:

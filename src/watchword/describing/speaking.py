@@ -1,7 +1,8 @@
 """From streams to sentences: tidy beam search, the words' probabilities, how sure each sentence is."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, isfinite
 
 import numpy as np
@@ -12,6 +13,7 @@ from watchword.data.dataset import evenly_chosen, pad_streams
 from watchword.decoding import Ensemble, Found, Speaker, Tidy, beam, consensus, follow
 from watchword.describing.confidence import Calibration, Signs, confidence, signs
 from watchword.describing.folders import CaptionerFolder
+from watchword.describing.insight import insight
 from watchword.describing.result import Sentence, Word
 from watchword.models.checkpoint import load_model
 from watchword.records import FloatArray, StreamArrays
@@ -20,6 +22,7 @@ from watchword.text.sentences import never_last, without_loose_end
 from watchword.text.vocabulary import Vocabulary
 
 Arrays = Mapping[str, StreamArrays]
+MEMBER = re.compile(r"^\d+:")
 NEVER_ENDED = -10.0  # the log probability of an end that did not come
 
 
@@ -72,22 +75,32 @@ class Voice:
     @torch.inference_mode()
     def think(self, stretches: Sequence[Stretch], width: int = 5, top: int = 1) -> list[list[Thought]]:
         """For each stretch of film up to `top` different sentences, the best first."""
-        chosen = [
-            {stream: evenly_chosen(stretch.arrays[stream], self.moments) for stream in self.streams}
-            for stretch in stretches
-        ]
+        chosen = [self.chosen(stretch) for stretch in stretches]
         streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
         found = self._search(streams, width, top)
         followed = follow(self.speaker, streams, found.sentences, keep_attention=True)
         log_probs = self.speaker.log_probabilities(followed.outputs)
         said = log_probs.gather(-1, found.sentences.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
-        attention = _by_stream(followed.attention)
+        attention = _by_head(followed.attention)
         answers = []
         for row, stretch in enumerate(stretches):
             drafts = self._drafts(found.sentences[row], found.scores[row], said[row])
-            looks = {name: weights[row] for name, weights in attention.items() if name in self.streams}
+            looks = {name: weights[row] for name, weights in attention.items() if stream_of(name) in self.streams}
             answers.append(self._thoughts(drafts, looks, chosen[row], stretch.start)[:top])
         return answers
+
+    def chosen(self, stretch: Stretch) -> dict[str, StreamArrays]:
+        """The moments that the captioner reads."""
+        return {stream: evenly_chosen(stretch.arrays[stream], self.moments) for stream in self.streams}
+
+    @torch.inference_mode()
+    def with_insight(self, sentence: Sentence, stretch: Stretch) -> Sentence:
+        """With what the model tells beyond attention of how it came to it: key frames, layers, ways of looking."""
+        streams = {stream: pad_streams([arrays]) for stream, arrays in self.chosen(stretch).items()}
+        words = torch.tensor([[self.vocabulary.encode([word.text for word in sentence.words])]])  # (1, 1, T)
+        marks, bars = insight(self.speaker, streams, words)
+        marks = tuple(replace(mark, seconds=mark.seconds + stretch.start) for mark in marks)
+        return replace(sentence, marks=marks, bars=bars)
 
     def _search(self, streams: Streams, width: int, top: int) -> Found:
         """A few more than asked for: two may be the same once loose ends are gone."""
@@ -120,7 +133,7 @@ class Voice:
             if thoughts:  # the search preferred the one before: an alternative is never surer
                 sure = min(sure, thoughts[-1].sentence.confidence)
             attention = {
-                name: _real_part(weights[draft.place, : len(draft.words)], arrays[name])
+                name: _real_part(weights[draft.place, : len(draft.words)], arrays[stream_of(name)])
                 for name, weights in looks.items()
             }
             words = tuple(
@@ -131,12 +144,17 @@ class Voice:
         return thoughts
 
 
-def _by_stream(attention: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _by_head(attention: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The members of an ensemble (`0:appearance`, `1:appearance`) look together: their mean."""
     members: dict[str, list[Tensor]] = {}
     for name, weights in attention.items():
-        members.setdefault(name.rpartition(":")[2], []).append(weights)
+        members.setdefault(MEMBER.sub("", name), []).append(weights)
     return {name: torch.stack(weights).mean(0) for name, weights in members.items()}
+
+
+def stream_of(head: str) -> str:
+    """`local:regions` is an attention over the stream regions."""
+    return head.rpartition(":")[2]
 
 
 def _real_part(weights: Tensor, arrays: StreamArrays) -> FloatArray:
@@ -146,9 +164,9 @@ def _real_part(weights: Tensor, arrays: StreamArrays) -> FloatArray:
 
 
 def _seconds(attention: Mapping[str, FloatArray], arrays: Arrays, word: int, start: float) -> dict[str, float]:
-    """When each stream looked most, for one word; nothing for a stream that has no moments."""
+    """When each head looked most, for one word; nothing for a stream that has no moments."""
     return {
-        name: start + float(arrays[name].times[weights[word].sum(-1).argmax()])
+        name: start + float(arrays[stream_of(name)].times[weights[word].sum(-1).argmax()])
         for name, weights in attention.items()
-        if len(arrays[name].times)
+        if len(arrays[stream_of(name)].times)
     }
