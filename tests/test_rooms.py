@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "library": {"errors", "media", "backbones", "describing"},
 }  # fmt: skip
 WITHOUT_TORCH = {
-    "errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "library", "serving",
+    "errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "explain", "library",
+    "serving",
 }  # fmt: skip
 
 
