@@ -17,7 +17,7 @@ from watchword.describing.result import Description, Sentence, Shot, Word
 from watchword.serving.children import ChildDied
 from watchword.serving.guarding import Door
 from watchword.serving.server import Service, web_server
-from watchword.serving.telling import Told
+from watchword.serving.telling import Greeting, Told
 
 WAIT_SECONDS = 120.0  # of a busy machine
 
@@ -109,8 +109,8 @@ class FakeTeller:
         self.deaths: list[ChildDied] = []    # that will come, one a film
         self.told: list[str] = []
 
-    def greet(self) -> tuple[str, str]:
-        return "fake", "a hint"
+    def greet(self) -> Greeting:
+        return Greeting("fake", "a hint", meaning=False)
 
     def tell(self, path: Path, name: str, seconds: float) -> Generator[Told]:
         self.stopped.clear()

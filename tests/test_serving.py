@@ -1,5 +1,6 @@
 """`watchword serve`: over real HTTP, with a teller that says what it is told; the real one is at the end."""
 
+import http.client
 import io
 import json
 import os
@@ -283,6 +284,18 @@ def test_a_name_of_any_bytes_and_length_becomes_a_name(header: str, name: str, c
     assert client.job(answer.json["job"])["name"] == name
 
 
+def test_a_refused_upload_does_not_hold_up_its_connection(client: Client, film: bytes) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)  # less than lingering
+    for name, body in (("x", b"text"), (None, film), ("x", b"text"), ("x", b""), (None, b"")):
+        connection.request("POST", "/api/films", body, {"X-Watchword-Name": name} if name else {})
+        answer = connection.getresponse()
+        assert answer.status == 422
+        answer.read()
+    connection.request("GET", "/api/about")
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
 def test_an_upload_without_a_name_is_refused(client: Client, film: bytes) -> None:
     assert client.ask("POST", "/api/films", film).status == 422
     assert client.upload(film, "").status == 422
@@ -426,7 +439,7 @@ def test_an_upload_that_breaks_off_or_stalls_leaves_nothing(
     "path",
     ["/api/films/0", "/api/films/-1", "/api/films/99999999999999999999999", "/api/films/one", "/api/films?limit=0",
      "/api/films?limit=1000000", "/api/films?offset=-1", "/api/films?offset=99999999999999999999", "/api/search",
-     "/api/search?q=" + "a" * 2000, "/api/search?q=a&meaning=perhaps"],
+     "/api/search?q=" + "a" * 2000, "/api/search?q=a&meaning=perhaps", "/api/search?q=a&meaning=1"],
 )  # fmt: skip
 def test_odd_numbers_are_one_clear_line(path: str, client: Client) -> None:
     answer = client.get(path)

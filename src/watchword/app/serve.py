@@ -46,9 +46,9 @@ def serve(
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/" + (f"?token={token}" if door.token else "")
         listening.listen(2048)  # whoever reads the line may come at once
-        typer.echo(f"watchword: {address}   ({service.captioner}, {service.shelf.library.path}); Ctrl-C ends it")
-        if service.hint:
-            typer.echo(f"watchword: {service.hint}", err=True)
+        typer.echo(f"watchword: {address}   ({service.who.captioner}, {service.shelf.library.path}); Ctrl-C ends it")
+        if service.who.hint:
+            typer.echo(f"watchword: {service.who.hint}", err=True)
         web_server(service, door).run(sockets=[listening])
 
 

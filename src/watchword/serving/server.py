@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException as PlainHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import watchword
 from watchword.describing.writers import WRITERS
@@ -47,6 +47,7 @@ from watchword.serving.working import Worker
 PAGE = Path(__file__).parent / "page"
 RETRY_SECONDS = 10
 LINGER_SECONDS = 30.0          # how long a refused upload may go on before its connection is cut
+ALL_READ = "watchword.all_read"
 EVENT_SECONDS = 0.25           # how often a job is looked at for those who listen
 HEARTBEAT_SECONDS = 15.0
 THUMBNAIL = (320, 240)         # pixels, at most
@@ -86,7 +87,7 @@ class Service:
     def __enter__(self) -> "Service":
         """The captioner is asked for its name first: one that cannot work is one line, before anything is served."""
         try:
-            self.captioner, self.hint = self.teller.greet()
+            self.who = self.teller.greet()
         except BaseException:
             self.close()
             raise
@@ -162,6 +163,7 @@ def create_app(service: Service) -> FastAPI:
         title="Watchword", version=watchword.__version__, openapi_url="/api/openapi.json", docs_url=None,
         redoc_url=None, summary="Describes films, keeps what it said, finds it again.", responses=problems(422),
     )  # fmt: skip
+    app.add_middleware(Noting)
     _answer_problems(app)
     _add_page(app)
     _add_jobs(app, service)
@@ -173,18 +175,31 @@ def create_app(service: Service) -> FastAPI:
 # --- problems ------------------------------------------------------------------------------------------------------
 
 
+class Noting:
+    """Notes in the scope that all of a request's body was read: to ask for more would be to wait for ever."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_noting() -> Message:
+            message = await receive()
+            scope[ALL_READ] = not message.get("more_body")
+            return message
+
+        await self.app(scope, receive_noting, send)
+
+
 class Refusal(JSONResponse):
     """Answers at once, and lets a client that still sends finish: a connection that is cut loses the answer too."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
-                while (await receive()).get("more_body"):
-                    pass
-        except TimeoutError:
-            pass
+                while not scope.get(ALL_READ):
+                    await receive()
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -255,8 +270,8 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     def about() -> About:
         """What this server is, and how much it takes."""
         return About(
-            version=watchword.__version__, captioner=service.captioner, hint=service.hint, limits=service.limits,
-            meaning=False,
+            version=watchword.__version__, captioner=service.who.captioner, hint=service.who.hint,
+            limits=service.limits, meaning=service.who.meaning,
         )  # fmt: skip
 
     body = {"required": True, "content": {"application/octet-stream": {"schema": {"format": "binary"}}}}
@@ -364,6 +379,8 @@ def _add_films(app: FastAPI, service: Service) -> None:
         limit: Limit = 20, offset: Offset = 0, meaning: bool = False,
     ) -> HitList:  # fmt: skip
         """Moments of films that were described so."""
+        if meaning and not service.who.meaning:
+            raise HTTPException(422, "searching by meaning needs more: watchword weights get minilm, and start again")
         hits = library.search(q, limit=limit, offset=offset, meaning=meaning)
         return HitList(hits=[HitAnswer.of(hit) for hit in hits], total=library.count_hits(q, meaning=meaning))
 
@@ -422,7 +439,7 @@ def _add_download(app: FastAPI, service: Service, name: str, form: str, kind: st
 
     @app.get(
         f"/api/films/{{film}}/{name}", tags=["files"], response_class=Response, name=name,
-        responses={200: {"content": {kind: {"schema": {"type": "string"}}}}, **problems(404)},
+        responses={200: {"content": {kind: {} if form == "json" else {"schema": {"type": "string"}}}}, **problems(404)},
         summary=f"What was said about a film, as {form}",
     )  # fmt: skip
     def download(film: Number, download: bool = False) -> Response:

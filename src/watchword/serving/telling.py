@@ -16,6 +16,7 @@ from watchword.describing.asking import Asked
 from watchword.describing.result import Description, Shot
 from watchword.describing.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
+from watchword.library.meaning import has_minilm
 from watchword.serving.children import Child, Message, answer_questions
 
 if TYPE_CHECKING:
@@ -36,16 +37,25 @@ class Told:
     evidence: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class Greeting:
+    """Who is there."""
+
+    captioner: str
+    hint: str        # how to get a better one
+    meaning: bool    # whether sentences can be searched by meaning: asked here, where torch is
+
+
 class Teller:
     """The captioner, as the server sees it."""
 
     def __init__(self, model: str | None) -> None:
         self.child = Child("watchword.serving.telling", *([model] if model else []), silence_seconds=SILENCE_SECONDS)
 
-    def greet(self) -> tuple[str, str]:
-        """The captioner's name and what it hints at: a captioner that cannot work is told at the start."""
+    def greet(self) -> Greeting:
+        """A captioner that cannot work is told at the start."""
         (hello,) = self.child.ask({"cpu_seconds": 600})
-        return str(hello["captioner"]), str(hello["hint"])
+        return Greeting(**hello)
 
     def tell(self, path: Path, name: str, seconds: float) -> Generator[Told]:
         question = {"film": str(path), "name": name, "cpu_seconds": 120 + 20 * seconds}
@@ -85,7 +95,7 @@ class Telling:
     def answer(self, question: Message) -> Iterator[Message]:
         describer = self.open()
         if "film" not in question:
-            yield {"captioner": describer.name, "hint": describer.hint}
+            yield {"captioner": describer.name, "hint": describer.hint, "meaning": has_minilm()}
             return
         path, name = Path(question["film"]), question["name"]
         try:
