@@ -61,6 +61,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    env["WATCHWORD_LIBRARY"] = str(folder / "library.db")
     words = [sys.executable, *arguments]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
