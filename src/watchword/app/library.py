@@ -114,11 +114,16 @@ def remove(
     numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", help="From `watchword library list`.")],
     path: Where = None,
 ) -> None:
-    """Forget films and all that was said about them; the files of the films stay."""
+    """Forget films and all that was said about them. Your films stay; copies that the web page made are deleted."""
     shelf = open_library(path, create=False)
-    absent = [number for number in numbers if not shelf.remove(number)]
-    if absent:
-        raise WatchwordError(f"no film {absent[0]} in {shelf.path}: watchword library list shows the numbers")
+    uploads = shelf.path.with_name(f"{shelf.path.name}.films") / "films"
+    for number in numbers:
+        row = shelf.film(number)
+        if row is None:
+            raise WatchwordError(f"no film {number} in {shelf.path}: watchword library list shows the numbers")
+        if row.source and row.source.parent == uploads:
+            row.source.unlink(missing_ok=True)
+        shelf.remove(number)
 
 
 def open_library(path: Path | None, create: bool = True) -> "Library":
