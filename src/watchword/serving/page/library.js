@@ -24,7 +24,7 @@ function card(film, remove) {
   const facts = [film.name];
   if (film.shots > 1) facts.push(counted(film.shots, "moment"));
   if (film.added) facts.push(day(film.added));
-  return make("li", { class: "card", "data-film": film.id },
+  return make("li", { class: "card", "data-film": film.id, "data-values": JSON.stringify(film) },
     make("a", { href: `#/film/${film.id}` },
       make("span", { class: "picture" }, thumbnail(film.id), duration(film.seconds)),
       make("span", { class: "card-sentence" }, sentence),
@@ -45,12 +45,28 @@ export class LibraryView {
   async refresh(fresh = null) {
     try {
       const found = await api.films(Math.min(200, Math.max(PAGE, this.shown)), 0);
-      byId("cards").replaceChildren(...found.films.map((film) => this.card(film)));
+      this.show(found.films);
       this.shown = found.films.length;
       this.count(found.total);
       if (fresh !== null) byId("cards").querySelector(`[data-film="${fresh}"]`)?.classList.add("fresh");
     } catch (problem) {
       trouble.tell(problem);
+    }
+  }
+
+  /** Cards that are there already stay as they are: somebody may be about to press one. */
+  show(films) {
+    let next = byId("cards").firstElementChild;
+    const there = new Map([...byId("cards").children].map((one) => [one.dataset.values, one]));
+    for (const film of films) {
+      const one = there.get(JSON.stringify(film)) ?? this.card(film);
+      if (one === next) next = next.nextElementSibling;
+      else byId("cards").insertBefore(one, next);
+    }
+    while (next) {
+      const gone = next;
+      next = next.nextElementSibling;
+      gone.remove();
     }
   }
 
