@@ -24,7 +24,7 @@ from watchword.app.cli import app
 from watchword.app.describe import Lazy
 from watchword.backbones.wordpiece import WordPiece, words
 from watchword.describing.result import Description, Shot
-from watchword.describing.writers import WRITERS
+from watchword.describing.writers import WRITERS, read_shot, shot_values
 from watchword.errors import WatchwordError
 from watchword.library import Hit, Library, default_path
 from watchword.library.claims import claim, identity_of, part_of
@@ -58,6 +58,15 @@ def test_every_writer_says_the_same_of_a_film_from_the_library(form: str, librar
         kept = library.description(film_id)
         assert WRITERS[form][1]([kept]) == WRITERS[form][1]([description])
         assert kept == replace(description, shots=kept.shots)
+
+
+def test_a_film_described_whole_stays_whole_when_its_job_was_stopped_and_gone_on_with() -> None:
+    """What is noted of a shot has milliseconds; the film's own length has more."""
+    description = replace(film("a dog runs"), seconds=9.87654321)
+    (shot,) = description.shots
+    whole = replace(description, shots=(replace(shot, end=9.87654321),))
+    noted = replace(whole, shots=(read_shot(shot_values(whole.shots[0])),))
+    assert WRITERS["text"][1]([noted]) == WRITERS["text"][1]([whole]) == "a dog runs (0.50)\n"
 
 
 def test_a_film_is_listed_with_its_surest_sentence_the_newest_first(library: Library) -> None:
@@ -203,9 +212,10 @@ def test_hostile_captions_are_text(library: Library) -> None:
     (hit,) = library.search("secret")
     assert "".join(text for text, _ in hit.pieces) == hit.sentence == caption.replace("\0", " ").replace("\ud800", "?")
     assert ("secret", True) in hit.pieces
-    shown = RUN.invoke(app, ["search", "--library", str(library.path), "dog"]).stdout
-    assert "\x1b" not in shown
-    assert "<b>[bold]" in shown
+    for command in (["search", "dog"], ["library", "list"]):
+        shown = RUN.invoke(app, [*command, "--library", str(library.path)]).stdout
+        assert "\x1b" not in shown
+        assert "<b>[bold]" in shown
     assert library.description(1).sentence == caption
 
 
@@ -266,6 +276,9 @@ def test_a_sentence_is_encoded_once_and_new_ones_are_caught_up_on(tmp_path: Path
     with library.file.reading() as connection:
         sizes = connection.execute("SELECT length(vector) FROM vectors").fetchall()
     assert [tuple(size) for size in sizes] == [(8,)] * 3  # four numbers in half precision
+    with library.file.writing() as connection:
+        connection.execute("UPDATE vectors SET vector = x'00' WHERE shot = 1")  # of another length: damaged
+    assert found(library, "puppy", meaning=True) == ["a dog runs"]
 
 
 def test_vectors_of_another_encoder_are_not_compared(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def list_films(
     table.add_column("sentence", overflow="fold")
     for row in rows:
         said = f"{row.sentence} ({row.confidence:.2f})" if row.num_shots else "-"
-        table.add_row(str(row.id), clock(row.seconds), str(row.num_shots), Text(row.name), Text(said))
+        table.add_row(str(row.id), clock(row.seconds), str(row.num_shots), Text(row.name), Text(one_line(said)))
     Console(highlight=False).print(table)
     if total > len(rows):
         say(f"{len(rows)} of {total} films; more with --limit and --offset")
@@ -134,6 +134,11 @@ def open_library(path: Path | None, create: bool = True) -> "Library":
     if not create and not path.exists():
         raise WatchwordError(f"no library {path}: watchword library add FOLDER makes one")
     return Library(path)
+
+
+def one_line(text: str) -> str:
+    """A caption cannot move the cursor or colour the terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def understand_if_possible(library: "Library") -> None:
@@ -223,7 +228,7 @@ class Shelving:
             say(f"warning: {warning}")
         said = f"{description.sentence} ({description.confidence:.2f})" if description.shots else "nothing sure enough"
         count = "" if is_whole(description) else f"{len(description.shots)} shots, "
-        typer.echo(f"{shown(film)}: {count}{said}")
+        typer.echo(f"{shown(film)}: {count}{one_line(said)}")
 
     def ledger(self, identity: str) -> "Ledger":
         """How far the film was when it was stopped; a job that asked for something else is begun again."""

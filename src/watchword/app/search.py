@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from watchword.app.describe import say
-from watchword.app.library import Where, open_library
+from watchword.app.library import Where, one_line, open_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,8 +103,3 @@ def named(hit: "Hit", library: "Library") -> "Text":
 def source_of(hit: "Hit", library: "Library") -> Path | None:
     row = library.film(hit.film)
     return row.source if row else None
-
-
-def one_line(text: str) -> str:
-    """A caption cannot move the cursor or colour the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)

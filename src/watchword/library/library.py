@@ -219,17 +219,18 @@ class Library:
             return []
         self.understand()
         encoder = self.encoder()
+        (asked,) = encoder.encode([query.text])
         with self.file.reading() as connection:
             unwanted = query.exclusion(lambda word: _beginning_with(connection, word))
             excluded = "AND shot NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
             rows = connection.execute(
                 "SELECT shot, vector, confidence FROM vectors JOIN shots ON shots.id = shot "
-                f"WHERE encoder = ? {excluded}",
-                (encoder.name, unwanted)[: 2 if unwanted else 1],
+                f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from a stranger may hold anything
+                (encoder.name, len(as_bytes(asked)), *([unwanted] if unwanted else [])),
             ).fetchall()
         if not rows:
             return []
-        found = cosines(encoder.encode([query.text])[0], [row["vector"] for row in rows])
+        found = cosines(asked, [row["vector"] for row in rows])
         order = np.lexsort((-np.array([row["confidence"] for row in rows]), -found))  # the last is the first key
         return [(rows[place]["shot"], float(found[place])) for place in order if found[place] >= NEAR]
 
