@@ -28,6 +28,7 @@ from tests.servers import Client, fake_service, said, serving, wait
 
 from watchword.describing.result import Description, Shot
 from watchword.errors import WatchwordError
+from watchword.explain.evidence import Evidence
 from watchword.library import Library
 from watchword.serving import server as server_module
 from watchword.serving import uploads
@@ -766,6 +767,10 @@ def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_w
         said_first = first.client.get(f"/api/films/{done}").json
         assert said_first["captioner"] == "tiny"
         assert said_first["shots"][0]["sentence"]
+        evidence = Evidence.read(first.client.get(f"/api/films/{done}/evidence").json)
+        words = [word["word"] for word in said_first["shots"][0]["words"]]
+        assert [spoken.word for spoken in evidence.shots[0].words] == words
+        assert evidence.shots[0].heads["appearance"].weights.shape[:2] == (len(words), 6)
         jobs = [first.client.upload(another(film, number), f"{number}.mp4").json["job"] for number in range(4)]
         first.client.wait_for(jobs[0], "working", "done")
         first.kill()

@@ -111,6 +111,7 @@ class Telling:
         return self.describer
 
     def tell(self, path: Path, name: str) -> Iterator[Message]:
+        from watchword.describing.evidence import evidence_of
         from watchword.describing.timeline import join_alike
         from watchword.media import read_timeline
 
@@ -123,13 +124,8 @@ class Telling:
         description = Description(Path(name), seconds, describer.name, tuple(join_alike(shots)), lines)
         yield {
             "reached": seconds, "sentence": description.sentence,
-            "description": description_values(description), "evidence": evidence_values(description),
+            "description": description_values(description), "evidence": evidence_of(description).values(),
         }  # fmt: skip
-
-
-def evidence_values(description: Description) -> dict[str, Any] | None:
-    """What the words looked at, as JSON."""
-    return None
 
 
 def renamed(line: str, path: Path, name: str) -> str:
