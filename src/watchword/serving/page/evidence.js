@@ -1,11 +1,14 @@
 // Evidence as data, and as light over the picture: for each word when and where the captioner looked.
 
+const HOT = 4;      // times as much as if all moments were looked at alike: as strong as light gets
+const EVEN = 1.02;  // the largest weight against the mean: no more, and nothing was preferred
+
 /** One attention of a model over one stream: when x where, for each word. */
 export class Head {
   constructor(name, { times, boxes, weights }) {
     Object.assign(this, { name, times, boxes, weights });
     this.overTime = weights.map((moments) => moments.map(sum));                     // (T, F)
-    this.peaks = this.overTime.map((moments) => Math.max(...moments));              // (T,)
+    this.totals = this.overTime.map(sum);                                           // (T,)
     this.strongest = weights.map((moments) => Math.max(...moments.map((places) => Math.max(...places))));  // (T,)
   }
 
@@ -37,8 +40,18 @@ export class Head {
     return shares.map((_, index) => index).sort((one, other) => shares[other] - shares[one]);
   }
 
-  /** 0..1: how much a word looks at what is on screen, of the most it looks at anything. */
-  light(word, moment) { return this.peaks[word] > 0 ? this.overTime[word][moment] / this.peaks[word] : 0; }
+  /** 0..1: how much a word looks at a moment. Attention that chooses nothing is a faint quarter everywhere. */
+  light(word, moment) { return Math.min(1, this.share(word, moment) * this.times.length / HOT); }
+
+  /** Of a word's attention, what a moment has. */
+  share(word, moment) { return this.totals[word] > 0 ? this.overTime[word][moment] / this.totals[word] : 0; }
+
+  /** Whether a word preferred no moment. */
+  isEven(word) {
+    const moments = this.overTime[word];
+    return moments.length > 1 && Math.min(...moments) > 0
+      && Math.max(...moments) <= EVEN * this.totals[word] / moments.length;
+  }
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);

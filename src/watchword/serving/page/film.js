@@ -262,8 +262,17 @@ export class FilmView {
 
   /** When a word looked most, in seconds; a film without evidence knows at least that of most words. */
   momentOf(word) {
+    if (this.head?.isEven(word)) return this.signedMoment(word);
     if (this.head) return this.head.times[this.head.ranked(word)[0]];
     return Object.values(this.film.shots[this.shot].words[word].seconds ?? {})[0] ?? null;
+  }
+
+  /** Where a head prefers no moment: what another one preferred, else the model's key frame, else the middle. */
+  signedMoment(word) {
+    const other = this.heads.find((head) => head.times.length > 1 && !head.isEven(word));
+    if (other) return other.times[other.ranked(word)[0]];
+    const key = (this.said.marks ?? []).find((mark) => mark.kind === "key_frame");
+    return key?.seconds ?? this.head.times[Math.floor(this.head.times.length / 2)];
   }
 
   goToPeak() {
@@ -318,11 +327,11 @@ export class FilmView {
     const spoken = make("strong", {}, `“${this.film.shots[this.shot].words[word].word}”`);
     const when = ` looked most at ${clock(this.momentOf(word), true)}`;
     if (!head) return [spoken, `${when}. No more is kept of what it looked at.`];
+    const places = head.hasPlaces ? "" : " It sees whole pictures here, not places in them.";
+    if (head.isEven(word)) return [spoken, ` looked at all moments alike.${places}`];
     const [first] = head.ranked(word);
-    const even = 1 / head.times.length;
-    return [spoken, `${when}: `
-      + `${percent(head.overTime[word][first])} of its attention, where looking everywhere alike would be ${percent(even)}.`
-      + (head.hasPlaces ? "" : " This captioner sees whole pictures, not places in them.")];
+    return [spoken, `${when}: ${percent(head.share(word, first))} of its attention, where looking everywhere alike `
+      + `would be ${percent(1 / head.times.length)}.${places}`];
   }
 
   /** The three moments of a held word; for one that is only pointed at the server is not asked. */
@@ -336,8 +345,8 @@ export class FilmView {
       image.addEventListener("error", () => image.replaceWith(make("span", { class: "no-picture" })));
       return make("li", {}, make("button", {
         type: "button", class: "frame-button", onclick: () => this.seek(head.times[moment]),
-        "aria-label": `Go to ${clock(head.times[moment], true)}: ${percent(head.overTime[word][moment])} of the attention`,
-      }, image, make("span", { "aria-hidden": "true" }, `${clock(head.times[moment], true)} · ${percent(head.overTime[word][moment])}`)));
+        "aria-label": `Go to ${clock(head.times[moment], true)}: ${percent(head.share(word, moment))} of the attention`,
+      }, image, make("span", { "aria-hidden": "true" }, `${clock(head.times[moment], true)} · ${percent(head.share(word, moment))}`)));
     }));
   }
 
