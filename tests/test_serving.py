@@ -548,8 +548,10 @@ def test_a_server_that_is_stopped_goes_on_where_it_was(film: bytes, tmp_path: Pa
         jobs = [client.upload(another(film, number), f"{number}.mp4").json["job"] for number in (1, 2)]
         wait(lambda: client.job(jobs[0])["done_seconds"] > 0)
     (service.shelf.incoming / "f00").write_bytes(b"an upload that was broken off")
+    (service.shelf.films / f"{'0' * 64}.mp4").write_bytes(b"a film that is not in the library")
     service, teller = fake_service(tmp_path)
-    assert not (service.shelf.incoming / "f00").exists()
+    assert len(list(service.shelf.incoming.iterdir())) == 2
+    assert len(list(service.shelf.films.iterdir())) == 1
     assert [job.tries for job in service.shelf.jobs.unfinished()] == [0, 0]  # stopping was not the film's fault
     with serving(service) as client:
         for job in jobs:
@@ -731,6 +733,18 @@ def test_the_api_is_documented(client: Client) -> None:
             assert problem in (None, {"$ref": "#/components/schemas/Problem"}), f"{method} {path}"
 
 
+def test_the_api_can_be_read_without_a_network_and_without_scripts(client: Client) -> None:
+    page = client.get("/api/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    text = page.body.decode()
+    assert "<code>POST /api/films</code>" in text
+    assert "x-watchword-name" in text
+    assert 'href="#Problem"' in text
+    assert "<script" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
 # --- the real thing ------------------------------------------------------------------------------------------------
 
 
@@ -792,6 +806,26 @@ def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_w
         assert third.returncode == 1
         assert re.fullmatch(r"watchword: another watchword serve has this library open .*\n", third.stderr)
         assert second.kill(signal.SIGINT) in {0, 130, -signal.SIGINT}
+
+
+@pytest.mark.slow
+def test_a_describer_that_is_killed_in_the_middle_is_started_again(
+    captioner: Path, film: bytes, tmp_path: Path
+) -> None:
+    service = Service(tmp_path / "library.db", str(captioner))
+    with serving(service) as client:
+        assert service.teller.child.process is not None
+        before = service.teller.child.process
+        job = client.upload(film).json["job"]
+        client.wait_for(job, "working")
+        before.kill()
+        done = client.wait_for(job, "done")
+        assert client.get(f"/api/films/{done['film']}").json["captioner"] == "tiny"
+        assert service.teller.child.process is not before
+        long = write_film(tmp_path / "long.mp4", [numbered(index) for index in range(200)], range(0, 50_000, 250))
+        shots = client.get(f"/api/films/{client.described(long)}").json["shots"]  # a timeline
+        assert shots[0]["start"] == 0
+        assert shots[-1]["end"] == pytest.approx(50, abs=0.5)
 
 
 def test_a_mistyped_captioner_is_one_line(tmp_path: Path) -> None:

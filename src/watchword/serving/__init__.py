@@ -3,7 +3,7 @@
 | file | what it does |
 |---|---|
 | `server` | the endpoints |
-| `answers` | what they answer, for people who read the OpenAPI |
+| `answers`, `reference` | what they answer, as OpenAPI and as a page to read |
 | `guarding` | who may ask: host, origin, token; what browsers may do with the answers |
 | `uploads` | bytes of a stranger to a file of ours |
 | `jobs`, `working` | what waits, what is being described; survives a killed server |

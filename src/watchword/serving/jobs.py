@@ -21,6 +21,8 @@ FINAL: tuple[State, ...] = ("done", "failed", "cancelled")
 TRIES = 3             # times that a film may end its describer or the server before it is given up
 KEPT = 200            # final jobs that are remembered
 
+VERSION = 1
+
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order of coming
@@ -83,6 +85,10 @@ class Jobs:
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("BEGIN EXCLUSIVE")  # from here on it is ours alone
             self.connection.execute(SCHEMA)
+            (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                raise WatchwordError(f"{path} was made by a newer watchword: update watchword")
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
             self.connection.execute("COMMIT")
         except sqlite3.Error as error:
             if "locked" in str(error):

@@ -1,6 +1,9 @@
 """The endpoints: thin, what they do is done by others."""
 
 import asyncio
+import logging
+import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -13,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI, Header, HTTPException, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException as PlainHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
@@ -39,6 +42,7 @@ from watchword.serving.answers import (
 from watchword.serving.guarding import Door, Guard
 from watchword.serving.jobs import Job, QueueFull
 from watchword.serving.looking import Busy, Lookers
+from watchword.serving.reference import as_page
 from watchword.serving.shelf import TYPES, Shelf
 from watchword.serving.telling import Teller
 from watchword.serving.uploads import DiskFull, Received, Stalled, TooLarge, clean_name, receive
@@ -82,6 +86,7 @@ class Service:
         self.shelf = Shelf(self.library, self.limits.queue)
         self.teller, self.lookers = Teller(self.model), Lookers()
         self.worker = Worker(self.shelf, self.teller)
+        self.leaving = threading.Event()
         self.picture = lru_cache(maxsize=256)(self._picture)
 
     def __enter__(self) -> "Service":
@@ -149,13 +154,26 @@ class NotAFilm(WatchwordError):  # noqa: N818
 STATUSES[NotAFilm] = 422
 
 
-def web_server(service: Service, door: Door) -> uvicorn.Server:
+class WebServer(uvicorn.Server):
+    """Ends at once and quietly: who listens to a job hears no more, uploads are broken off."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.leaving.set()
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would tell of every connection that is cut
+        await super().shutdown(sockets)
+
+
+def web_server(service: Service, door: Door) -> WebServer:
     """To be run while `service` is entered; the guard stands before everything, also before answers to bugs."""
     config = uvicorn.Config(
         Guard(create_app(service), door), http="h11", ws="none", lifespan="off", access_log=False, log_level="warning",
         server_header=False, proxy_headers=False, limit_concurrency=512, timeout_graceful_shutdown=2,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return WebServer(config, service)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -242,6 +260,10 @@ def _add_page(app: FastAPI) -> None:
     def front() -> Response:
         return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
+    @app.get("/api/docs", include_in_schema=False)
+    def reference() -> Response:
+        return HTMLResponse(as_page(app.openapi()))
+
     app.mount("/page", Page(directory=PAGE, check_dir=False))
 
 
@@ -316,7 +338,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
 
 async def _events(service: Service, job: str) -> AsyncIterator[str]:
     said, silent = "", 0.0
-    while not service.worker.stopping.is_set():
+    while not service.leaving.is_set():
         found = service.shelf.jobs.find(job)
         if found is None:
             return
@@ -358,14 +380,14 @@ def _add_films(app: FastAPI, service: Service) -> None:
         row = film_of(service, film)
         return FilmAnswer.of(row, shelf.description(row), shelf.film_file(row) is not None)
 
-    @app.get("/api/films/{film}/evidence", tags=["films"], responses=problems(404))
-    def show_evidence(film: Number) -> dict[str, Any]:
+    @app.get("/api/films/{film}/evidence", tags=["films"], response_model=dict[str, Any], responses=problems(404))
+    def show_evidence(film: Number) -> Response:
         """For each word when and where it looked; docs/explain.schema.json says what is in it."""
         film_of(service, film)
         evidence = library.evidence(film)
         if evidence is None:
             raise HTTPException(404, "nothing is kept of what this film's words looked at")
-        return evidence
+        return JSONResponse(evidence)
 
     @app.delete("/api/films/{film}", status_code=204, tags=["films"], responses=problems(404))
     def delete_film(film: Number) -> None:

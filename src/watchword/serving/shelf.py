@@ -42,7 +42,7 @@ class Shelf:
         self.library = Library(path)
         folder = self.library.path.with_name(f"{self.library.path.name}.films")
         self.incoming, self.films = folder / "incoming", folder / "films"
-        self.lock = threading.Lock()  # held while a film comes to its place or goes
+        self.lock = threading.RLock()  # held while a film comes to its place or goes; before the jobs' own
         try:
             for made in (folder, self.incoming, self.films):
                 made.mkdir(mode=0o700, exist_ok=True)
@@ -52,11 +52,18 @@ class Shelf:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Uploads that were broken off, or that nobody waits for: a server may be killed at any moment."""
-        wanted = {job.file for job in self.jobs.unfinished()}
-        for path in self.incoming.iterdir():
-            if path.name not in wanted:
+        """Uploads that were broken off, or that nobody knows any more: a server may be killed at any moment."""
+        unfinished = self.jobs.unfinished()
+        wanted = {self.incoming / job.file for job in unfinished} | {self._place(job) for job in unfinished}
+        for path in (*self.incoming.iterdir(), *self.films.iterdir()):
+            if path not in wanted and not self._is_known(path):
                 path.unlink(missing_ok=True)
+
+    def _is_known(self, path: Path) -> bool:
+        """To the library: its film may have been removed from it, or added again from elsewhere."""
+        film = self.library.find(f"sha256:{path.stem}")
+        row = self.library.film(film) if film is not None else None
+        return row is not None and row.source == path
 
     # --- uploads ---------------------------------------------------------------------------------------------------
 
@@ -77,7 +84,7 @@ class Shelf:
 
     def keep(self, job: Job, description: Description, evidence: dict[str, Any] | None) -> bool:
         """A described film comes to its place; False where nobody wants it any more."""
-        with self.lock, self.jobs.changed:
+        with self.lock:
             found = self.jobs.find(job.id)
             if found is None or found.state != "working":
                 return False

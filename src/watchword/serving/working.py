@@ -42,7 +42,7 @@ class Worker(threading.Thread):
             self.join()
 
     def cancel(self, job: Job) -> None:
-        with self.jobs.changed:
+        with self.shelf.lock, self.jobs.changed:
             self.jobs.cancel(job)
             if self.current == job.id:
                 self.teller.stop()   # and a new one for the next film: the captioner is back in two seconds
