@@ -34,6 +34,12 @@ export class Head {
     return best;
   }
 
+  /** (F + 1,) the edges between moments: halfway to the next, from the start to the end of a shot. */
+  edges(start, end) {
+    const between = this.times.slice(1).map((time, index) => (time + this.times[index]) / 2);
+    return [start, ...between, end].map((edge) => Math.min(Math.max(edge, start), end));
+  }
+
   /** Moments of a word, those it looked at most first. */
   ranked(word) {
     const shares = this.overTime[word];
@@ -97,22 +103,24 @@ export function light(canvas, head, word, seconds) {
   pen.fillStyle = "rgb(8 10 12 / 0.55)";
   pen.fillRect(0, 0, width, height);
   const strongest = head.strongest[word] || 1;
-  head.boxesAt(moment).forEach((box, place) => {
-    const share = head.weights[word][moment][place] / strongest;
-    if (share < 0.02) return;
-    const [x, y] = [box[0] * width, box[1] * height];
-    const [w, h] = [(box[2] - box[0]) * width, (box[3] - box[1]) * height];
+  const places = head.boxesAt(moment)
+    .map((box, place) => ({ box, share: head.weights[word][moment][place] / strongest }))
+    .filter(({ share }) => share >= 0.02)
+    .sort((one, other) => one.share - other.share);  // the strongest lies on top
+  for (const { box, share } of places) {
+    const corner = [box[0] * width, box[1] * height, (box[2] - box[0]) * width, (box[3] - box[1]) * height];
     pen.globalCompositeOperation = "destination-out";  // the darkness is lifted
     pen.fillStyle = `rgb(0 0 0 / ${share})`;
-    pen.fillRect(x, y, w, h);
+    pen.fillRect(...corner);
     pen.globalCompositeOperation = "source-over";
-    pen.fillStyle = `rgb(255 178 36 / ${0.3 * share})`;
-    pen.fillRect(x, y, w, h);
-    if (isGrid) return;
-    pen.strokeStyle = `rgb(255 190 60 / ${0.25 + 0.75 * share})`;
-    pen.lineWidth = 1 + 2 * share;
-    pen.strokeRect(x + 1, y + 1, w - 2, h - 2);
-  });
+    pen.fillStyle = `rgb(255 178 36 / ${(isGrid ? 0.3 : 0.07) * share})`;
+    pen.fillRect(...corner);
+  }
+  for (const { box, share } of isGrid ? [] : places) {  // regions lie over each other: they need their edges
+    pen.strokeStyle = `rgb(255 190 60 / ${share ** 2})`;
+    pen.lineWidth = 1 + 2 * share ** 2;
+    pen.strokeRect(box[0] * width + 1, box[1] * height + 1, (box[2] - box[0]) * width - 2, (box[3] - box[1]) * height - 2);
+  }
 }
 
 /** A captioner that sees whole pictures lights the whole picture: a ring around it. */

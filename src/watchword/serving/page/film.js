@@ -303,10 +303,10 @@ export class FilmView {
   showStrip(head, word) {
     const { start, end } = this.film.shots[this.shot];
     const span = Math.max(end - start, 0.001);
-    const width = Math.min(1, 1 / head.times.length);
-    const bars = head.times.map((time, moment) => {
+    const edges = head.edges(start, end);
+    const bars = head.times.map((_, moment) => {
       const bar = make("span", { class: "strip-bar" });
-      place(bar, Math.min(Math.max((time - start) / span - width / 2, 0), 1 - width), width);
+      place(bar, (edges[moment] - start) / span, (edges[moment + 1] - edges[moment]) / span);
       bar.style.setProperty("--share", String(word === null ? 0 : head.light(word, moment)));
       return bar;
     });

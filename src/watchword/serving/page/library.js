@@ -159,7 +159,7 @@ function hitOf(hit) {
       make("span", { class: "picture" }, hitPicture(hit)),
       make("span", { class: "hit-text" },
         make("span", { class: "hit-sentence" }, ...pieces),
-        make("span", { class: "quiet" }, `${hit.name} · ${span} · sure ${confidence(hit.confidence)}`))));
+        make("span", { class: "quiet" }, `${hit.name} · ${span} · sure\u00a0${confidence(hit.confidence)}`))));
 }
 
 /** The moment itself; of a film that lies nowhere any more, what the library has kept. */
