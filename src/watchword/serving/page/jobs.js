@@ -46,7 +46,7 @@ class Row {
     this.sentence.hidden = !soFar;
     this.sentence.textContent = asSentence(soFar);
     if (job.state === "waiting") {
-      this.show("waiting", ahead ? `Waiting: ${counted(ahead, "film")} before it` : "Waiting for its turn");
+      this.show("waiting", ahead ? `Waiting: ${counted(ahead, "film")} before it` : "Waiting for its turn", 0);
     } else if (job.state === "working") {
       const known = job.seconds > 0;
       this.show("working", known ? `Describing: ${clock(job.done_seconds ?? 0)} of ${clock(job.seconds)}` : "Describing",
@@ -134,7 +134,7 @@ export class Jobs {
         share < 1 ? share : null);
       sent(0);
       row.job = await api.upload(row.file, sent, row.abort.signal);
-      row.show("waiting", "Waiting for its turn");
+      row.show("waiting", "Waiting for its turn", 0);
       row.file = null;  // nothing to send again: let go of it
       this.watch();
     } catch (problem) {

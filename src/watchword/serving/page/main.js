@@ -4,7 +4,7 @@
 //   #/film/3?at=12.5   one film, at a second
 
 import * as api from "./api.js";
-import { announce, byId } from "./dom.js";
+import { announce, byId, make } from "./dom.js";
 import { FilmView } from "./film.js";
 import { Jobs } from "./jobs.js";
 import { LibraryView, SearchView } from "./library.js";
@@ -162,7 +162,8 @@ async function introduce() {
     const limits = [most && bytes(most), seconds && spokenClock(seconds)].filter(Boolean).join(" or ");
     if (limits) byId("limits").textContent = `Up to ${limits} each. It stays on the machine that runs Watchword.`;
     byId("meaning-choice").hidden = !said.meaning;
-    byId("about").textContent = `Watchword ${said.version}, captioner ${said.captioner}. ${said.hint ?? ""}`.trim();
+    byId("about").replaceChildren(`Watchword ${said.version}, captioner ${said.captioner}. ${said.hint ?? ""} `,
+      make("a", { href: "/api/docs" }, "For programs"));
   } catch (problem) {
     trouble.tell(problem);
   }

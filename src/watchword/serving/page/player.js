@@ -100,7 +100,7 @@ export class Player {
       kind: "descriptions", srclang: "en", label: "What is seen", src: api.fileAddress(this.film.id, "descriptions.vtt", false),
     });
     this.video = make("video", {
-      playsinline: true, preload: "auto", src: api.videoAddress(this.film.id),
+      playsinline: true, preload: "metadata", src: api.videoAddress(this.film.id),
       poster: api.thumbnailAddress(this.film.id), "aria-label": this.film.name, onclick: () => this.toggle(),
     }, track);
     track.track.mode = "hidden";  // loaded, and offered to whatever reads descriptions aloud
