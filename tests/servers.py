@@ -14,9 +14,11 @@ from urllib.parse import quote
 
 from watchword.app.serve import listen
 from watchword.describing.result import Description, Sentence, Shot, Word
+from watchword.serving.answers import Limits
 from watchword.serving.children import ChildDied
 from watchword.serving.guarding import Door
-from watchword.serving.server import Service, web_server
+from watchword.serving.server import web_server
+from watchword.serving.service import Service
 from watchword.serving.telling import Greeting, Told
 
 WAIT_SECONDS = 120.0  # of a busy machine
@@ -149,10 +151,12 @@ def serving(service: Service, door: Door | None = None) -> Iterator[Client]:
             thread.join()
 
 
-def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeTeller]:
-    from watchword.serving.answers import Limits
+def limits_of(**limits: Any) -> Limits:
+    return Limits(**{"bytes": 4_000_000, "seconds": 60, "queue": 3} | limits)
 
-    service = Service(folder / "library.db", None, Limits(**{"bytes": 4_000_000, "seconds": 60, "queue": 3} | limits))
+
+def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeTeller]:
+    service = Service(folder / "library.db", None, limits_of(**limits))
     teller = FakeTeller()
     service.teller = service.worker.teller = teller  # type: ignore[assignment]
     return service, teller

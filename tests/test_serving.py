@@ -24,7 +24,7 @@ from PIL import Image
 from tests.captioners import write_captioner
 from tests.conftest import SHARED
 from tests.films import numbered, write_film
-from tests.servers import Client, fake_service, said, serving, wait
+from tests.servers import Client, fake_service, limits_of, said, serving, wait
 
 from watchword.describing.result import Description, Shot
 from watchword.errors import WatchwordError
@@ -36,7 +36,8 @@ from watchword.serving.children import ChildDied
 from watchword.serving.guarding import Door
 from watchword.serving.jobs import TRIES, Jobs
 from watchword.serving.looking import Lookers
-from watchword.serving.server import Service, attachment
+from watchword.serving.server import attachment
+from watchword.serving.service import Service
 from watchword.serving.uploads import clean_name
 
 ROOT = Path(__file__).parents[1]
@@ -812,7 +813,7 @@ def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_w
 def test_a_describer_that_is_killed_in_the_middle_is_started_again(
     captioner: Path, film: bytes, tmp_path: Path
 ) -> None:
-    service = Service(tmp_path / "library.db", str(captioner))
+    service = Service(tmp_path / "library.db", str(captioner), limits_of())
     with serving(service) as client:
         assert service.teller.child.process is not None
         before = service.teller.child.process
@@ -829,9 +830,9 @@ def test_a_describer_that_is_killed_in_the_middle_is_started_again(
 
 
 def test_a_mistyped_captioner_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(WatchwordError, match="unknown captioner"), Service(tmp_path / "l.db", "lihgt"):
+    with pytest.raises(WatchwordError, match="unknown captioner"), Service(tmp_path / "l.db", "lihgt", limits_of()):
         pass
-    Service(tmp_path / "l.db").close()  # nothing is left locked
+    Service(tmp_path / "l.db", None, limits_of()).close()  # nothing is left locked
 
 
 def test_a_port_that_is_taken_is_one_line() -> None:

@@ -2,7 +2,7 @@
 
 | file | what it does |
 |---|---|
-| `server` | the endpoints |
+| `server`, `service` | the endpoints, and what they work with |
 | `answers`, `reference` | what they answer, as OpenAPI and as a page to read |
 | `guarding` | who may ask: host, origin, token; what browsers may do with the answers |
 | `uploads` | bytes of a stranger to a file of ours |

@@ -3,11 +3,8 @@
 import asyncio
 import logging
 import socket
-import threading
 from collections.abc import AsyncIterator
-from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -36,17 +33,15 @@ from watchword.serving.answers import (
     JobAnswer,
     JobList,
     JobMade,
-    Limits,
     problems,
 )
 from watchword.serving.guarding import Door, Guard
 from watchword.serving.jobs import Job, QueueFull
-from watchword.serving.looking import Busy, Lookers
+from watchword.serving.looking import Busy
 from watchword.serving.reference import as_page
-from watchword.serving.shelf import TYPES, Shelf
-from watchword.serving.telling import Teller
-from watchword.serving.uploads import DiskFull, Received, Stalled, TooLarge, clean_name, receive
-from watchword.serving.working import Worker
+from watchword.serving.service import NotAFilm, Service
+from watchword.serving.shelf import TYPES
+from watchword.serving.uploads import DiskFull, Stalled, TooLarge, clean_name
 
 PAGE = Path(__file__).parent / "page"
 RETRY_SECONDS = 10
@@ -66,92 +61,14 @@ DOWNLOADS = {
     "description.csv": ("csv", "text/csv"),
     "description.txt": ("text", "text/plain"),
 }
-STATUSES: dict[type[Exception], int] = {TooLarge: 413, DiskFull: 507, Stalled: 408, QueueFull: 429, Busy: 503}
+STATUSES: dict[type[Exception], int] = {
+    Stalled: 408, TooLarge: 413, NotAFilm: 422, QueueFull: 429, Busy: 503, DiskFull: 507,
+}  # fmt: skip
 
 Number = Annotated[int, InPath(ge=1, le=2**62, description="The film's number.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Seconds = Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)]
-
-
-@dataclass
-class Service:
-    """All that the endpoints work with; one captioner for all of them."""
-
-    library: Path
-    model: str | None = None
-    limits: Limits = field(default_factory=lambda: Limits(bytes=2 << 30, seconds=4 * 3600, queue=16))
-
-    def __post_init__(self) -> None:
-        self.shelf = Shelf(self.library, self.limits.queue)
-        self.teller, self.lookers = Teller(self.model), Lookers()
-        self.worker = Worker(self.shelf, self.teller)
-        self.leaving = threading.Event()
-        self.picture = lru_cache(maxsize=256)(self._picture)
-
-    def __enter__(self) -> "Service":
-        """The captioner is asked for its name first: one that cannot work is one line, before anything is served."""
-        try:
-            self.who = self.teller.greet()
-        except BaseException:
-            self.close()
-            raise
-        self.worker.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.worker.stop()
-        self.lookers.stop()
-        self.shelf.jobs.close()
-
-    async def take(self, request: Request, name: str) -> Job:
-        """An upload becomes a job: a place in the queue, bytes on disk, and a child has seen that it is a film."""
-        with self.shelf.jobs.place():
-            expected = request.headers.get("content-length")
-            async with aclosing(request.stream()) as chunks:
-                upload = await receive(
-                    chunks, self.shelf.new_file(), self.limits.bytes, int(expected) if expected else None
-                )
-            try:
-                return await asyncio.to_thread(self._check, upload, name)
-            except BaseException:
-                upload.path.unlink(missing_ok=True)
-                raise
-
-    def _check(self, upload: Received, name: str) -> Job:
-        try:
-            seen = self.lookers.probe(upload.path)
-        except Busy:
-            raise
-        except WatchwordError as error:
-            line = str(error).replace(str(upload.path), name)
-            raise NotAFilm(line if name in line else f"cannot read {name}: {line}") from error
-        if seen.seconds > self.limits.seconds:
-            longest = f"{self.limits.seconds / 3600:g} hours"
-            raise TooLarge(f"{name} is longer than {longest}: this server takes no longer ones (--longest)")
-        path = upload.path.rename(upload.path.with_suffix(seen.ending))
-        try:
-            return self.shelf.jobs.add(name, path.name, upload.identity, seen.seconds)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-
-    def _picture(self, path: Path, changed: int, seconds: float, size: tuple[int, int]) -> bytes:
-        return self.lookers.picture(path, seconds, *size)
-
-    def remove(self, film: int) -> bool:
-        self.picture.cache_clear()
-        return self.shelf.remove(film)
-
-
-class NotAFilm(WatchwordError):  # noqa: N818
-    """FFmpeg finds nothing to see in it."""
-
-
-STATUSES[NotAFilm] = 422
 
 
 class WebServer(uvicorn.Server):

@@ -17,6 +17,7 @@ from watchword.describing.result import Description, Shot
 from watchword.describing.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
 from watchword.library.meaning import has_minilm
+from watchword.media import read_timeline, shown
 from watchword.serving.children import Child, Message, answer_questions
 
 if TYPE_CHECKING:
@@ -113,7 +114,6 @@ class Telling:
     def tell(self, path: Path, name: str) -> Iterator[Message]:
         from watchword.describing.evidence import evidence_of
         from watchword.describing.timeline import join_alike
-        from watchword.media import read_timeline
 
         describer, warnings, shots = self.open(), list[str](), list[Shot]()
         seconds = read_timeline(path, warnings.append).end
@@ -130,7 +130,7 @@ class Telling:
 
 def renamed(line: str, path: Path, name: str) -> str:
     """People know their film by its name, and need not know where we keep it."""
-    return line.replace(str(path), name)
+    return line.replace(shown(path), name)
 
 
 if __name__ == "__main__":
