@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def test_every_writer_says_the_same_of_a_film_from_the_library(form: str, librar
         kept = library.description(film_id)
         assert WRITERS[form][1]([kept]) == WRITERS[form][1]([description])
         assert kept == replace(description, shots=kept.shots)
+        assert [(shot.start, shot.end) for shot in kept.shots] == [(shot.start, shot.end) for shot in description.shots]
 
 
 def test_a_film_described_whole_stays_whole_when_its_job_was_stopped_and_gone_on_with() -> None:
@@ -372,6 +374,17 @@ def test_two_processes_and_a_reader_share_a_library_from_its_first_moment(tmp_pa
     assert {row.sentence for row in library.films()} == {
         f"a dog runs {name} {number}" for name in ("north", "south") for number in range(15)
     }
+
+
+def test_a_library_that_another_process_is_just_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself does not wait here: asked for its log while somebody else begins to write, it says `locked`."""
+    path = tmp_path / "library.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = Timer(0.3, other.close)
+    timer.start()
+    assert Library(path).count() == 0
+    timer.join()
 
 
 def test_kill_9_in_the_middle_of_adding_loses_nothing_that_was_finished(library: Library) -> None:
