@@ -132,4 +132,4 @@ class Guard:
 
 
 def _refused(status: int, line: str) -> Response:
-    return JSONResponse({"error": line}, status, {"connection": "close"})
+    return JSONResponse({"error": line}, status)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -17,7 +16,6 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException as PlainHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import watchword
 from watchword.describing.writers import WRITERS
@@ -45,8 +43,6 @@ from watchword.serving.uploads import DiskFull, Stalled, TooLarge, clean_name
 
 PAGE = Path(__file__).parent / "page"
 RETRY_SECONDS = 10
-LINGER_SECONDS = 30.0          # how long a refused upload may go on before its connection is cut
-ALL_READ = "watchword.all_read"
 EVENT_SECONDS = 0.25           # how often a job is looked at for those who listen
 HEARTBEAT_SECONDS = 15.0
 THUMBNAIL = (320, 240)         # pixels, at most
@@ -98,7 +94,6 @@ def create_app(service: Service) -> FastAPI:
         title="Watchword", version=watchword.__version__, openapi_url="/api/openapi.json", docs_url=None,
         redoc_url=None, summary="Describes films, keeps what it said, finds it again.", responses=problems(422),
     )  # fmt: skip
-    app.add_middleware(Noting)
     _answer_problems(app)
     _add_page(app)
     _add_jobs(app, service)
@@ -110,34 +105,6 @@ def create_app(service: Service) -> FastAPI:
 # --- problems ------------------------------------------------------------------------------------------------------
 
 
-class Noting:
-    """Notes in the scope that all of a request's body was read: to ask for more would be to wait for ever."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def receive_noting() -> Message:
-            message = await receive()
-            scope[ALL_READ] = not message.get("more_body")
-            return message
-
-        await self.app(scope, receive_noting, send)
-
-
-class Refusal(JSONResponse):
-    """Answers at once, and lets a client that still sends finish: a connection that is cut loses the answer too."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_SECONDS):
-                while not scope.get(ALL_READ):
-                    await receive()
-        await send({"type": "http.response.body", "body": b""})
-
-
 def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(PlainHTTPException)
     async def known(request: Request, error: PlainHTTPException) -> Response:
@@ -147,11 +114,11 @@ def _answer_problems(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][1:])
-        return _refusal(request, 422, f"{where}: {first['msg']}")
+        return _problem(422, f"{where}: {first['msg']}")
 
     @app.exception_handler(WatchwordError)
     async def told(request: Request, error: WatchwordError) -> Response:
-        return _refusal(request, STATUSES.get(type(error), 500), str(error))
+        return _problem(STATUSES.get(type(error), 500), str(error))
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
@@ -162,11 +129,10 @@ def _answer_problems(app: FastAPI) -> None:
         return JSONResponse({"error": "this is a bug of watchword: the server's terminal shows it"}, 500)
 
 
-def _refusal(request: Request, status: int, line: str) -> Response:
-    headers = {"retry-after": str(RETRY_SECONDS)} if status in {429, 503} else None
-    if request.method == "POST" and "expect" not in request.headers:
-        return Refusal({"error": line}, status, headers)
-    return JSONResponse({"error": line}, status, headers)
+def _problem(status: int, line: str) -> Response:
+    """At once. uvicorn reads on what a refused client still sends, and forgets it: a cut would lose the answer too."""
+    retry, close = {"retry-after": str(RETRY_SECONDS)}, {"connection": "close"}
+    return JSONResponse({"error": line}, status, {429: retry, 503: retry, 408: close}.get(status))
 
 
 # --- the page ------------------------------------------------------------------------------------------------------
@@ -348,11 +314,12 @@ def _add_files(app: FastAPI, service: Service) -> None:
             raise HTTPException(404, "there is no picture of that moment") from error
         return Response(jpeg, media_type="image/jpeg")
 
+    a_film: dict[str, Any] = {"video/*": {}, "image/*": {}, "application/octet-stream": {}}
     a_picture: dict[int | str, dict[str, Any]] = {200: {"content": {"image/jpeg": {}}}, **problems(404, 503)}
 
     @app.get(
         "/api/films/{film}/video", tags=["files"], response_class=FileResponse,
-        responses={200: {"content": {"video/*": {}}}, 206: {"content": {"video/*": {}}}, **problems(404)},
+        responses={200: {"content": a_film}, 206: {"content": a_film}, **problems(404)},
     )  # fmt: skip
     def video(film: Number) -> Response:
         """The film as it came, or a part of it (`Range`)."""
