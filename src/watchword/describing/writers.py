@@ -30,8 +30,9 @@ def text_lines(description: Description, *, named: bool) -> list[str]:
 
 
 def is_whole(description: Description) -> bool:
+    """Told by milliseconds: of a shot that was noted and read again there are no more."""
     return len(description.shots) <= 1 and all(
-        shot.start == 0 and shot.end == description.seconds for shot in description.shots
+        shot.start == 0 and round(shot.end, 3) == round(description.seconds, 3) for shot in description.shots
     )
 
 

@@ -1,0 +1,86 @@
+"""What a person types into a search box becomes an expression of FTS5: any text is a query, none is an error.
+
+    dog running        both words, in any form (stems); the last one may be unfinished
+    run* dog           any word may be
+    "dog is running"   these words in this order
+    dog -cat           films of dogs without cats
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+MOST_TERMS = 64            # of a query; FTS5 allows 256 in an expression
+TERM = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
+# Nobody who looks for "the dog" means to miss "a dog": left out, except in quotes and where nothing else is said.
+LOOSE = frozenset("a an the is are was were am be been being".split())
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word or a phrase."""
+
+    text: str
+    is_phrase: bool = False
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """What must be there, and what must not."""
+
+    wanted: tuple[Term, ...]
+    unwanted: tuple[Term, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "Query":
+        terms: dict[bool, list[Term]] = {True: [], False: []}
+        for minus, phrase, word in TERM.findall(clean(text))[:MOST_TERMS]:
+            if has_words(phrase or word):
+                terms[not minus].append(Term(phrase or word.rstrip("*"), bool(phrase), word.endswith("*")))
+        wanted = terms[True]
+        if wanted and not wanted[-1].is_phrase and not text[-1:].isspace():
+            wanted[-1] = Term(wanted[-1].text, is_prefix=True)
+        telling = [term for term in wanted if term.is_phrase or term.text.lower() not in LOOSE]
+        return cls(tuple(telling or wanted), tuple(terms[False]))
+
+    def expression(self, beginning_with: Callable[[str], Sequence[str]]) -> str:
+        """For FTS5's MATCH; nothing where nothing is wanted. `beginning_with`: words of the library."""
+        if not self.wanted:
+            return ""
+        wanted = " AND ".join(_expression(term, beginning_with) for term in self.wanted)
+        return f"({wanted}) NOT ({self.exclusion(beginning_with)})" if self.unwanted else wanted
+
+    def exclusion(self, beginning_with: Callable[[str], Sequence[str]]) -> str:
+        return " OR ".join(_expression(term, beginning_with) for term in self.unwanted)
+
+    @property
+    def text(self) -> str:
+        """What is wanted as plain text, for searching by meaning."""
+        return " ".join(term.text for term in self.wanted)
+
+
+def _expression(term: Term, beginning_with: Callable[[str], Sequence[str]]) -> str:
+    """The whole word counts twice where it may be unfinished: "man" finds "man" before "mango"."""
+    whole = f'"{term.text}"'
+    if not term.is_prefix:
+        return whole
+    spelled = [f'"{word}"' for word in beginning_with(folded(term.text))]
+    return f"({' OR '.join([whole, whole + ' *', *spelled])})"
+
+
+def clean(text: str) -> str:
+    """Text that SQLite takes as it is: no end of string within, no halves of characters."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
+
+
+def folded(word: str) -> str:
+    """A word as the index spells it: small letters without accents."""
+    plain = unicodedata.normalize("NFKD", word.lower())
+    return "".join(char for char in plain if not unicodedata.combining(char))
+
+
+def has_words(text: str) -> bool:
+    """Whether FTS5 finds a word in it: a letter or a digit of any script."""
+    return any(unicodedata.category(char)[0] in "LN" for char in text)

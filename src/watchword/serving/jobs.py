@@ -1,0 +1,215 @@
+"""Films that wait to be described, in a file: a killed server, started again, goes on with them.
+
+One server holds the file (SQLite's exclusive lock, which the system takes back from a process that was killed), so two
+servers never describe the same upload. Every change is on disk before anybody is told of it.
+"""
+
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from watchword.errors import WatchwordError
+
+State = Literal["waiting", "working", "done", "failed", "cancelled"]
+FINAL: tuple[State, ...] = ("done", "failed", "cancelled")
+TRIES = 3             # times that a film may end its describer or the server before it is given up
+KEPT = 200            # final jobs that are remembered
+
+VERSION = 1
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order of coming
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,                         -- for people; never part of a path
+    file TEXT NOT NULL,                         -- a name of ours in the folder of uploads
+    identity TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    added REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'waiting',
+    tries INTEGER NOT NULL DEFAULT 0,
+    done_seconds REAL NOT NULL DEFAULT 0,
+    sentence TEXT NOT NULL DEFAULT '',
+    film INTEGER,
+    problem TEXT
+)
+"""
+
+
+class QueueFull(WatchwordError):  # noqa: N818
+    """No place is free."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An upload and what became of it."""
+
+    number: int
+    id: str
+    name: str
+    file: str
+    identity: str
+    seconds: float
+    added: float
+    state: State
+    tries: int
+    done_seconds: float
+    sentence: str
+    film: int | None
+    problem: str | None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+class Jobs:
+    """The table. Any thread may use it."""
+
+    def __init__(self, path: Path, places: int) -> None:
+        self.path, self.places = path, places
+        self.coming = 0                                # uploads that have a place and are not jobs yet
+        self.changed = threading.Condition(threading.RLock())
+        try:
+            self.connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            self.connection.row_factory = sqlite3.Row
+            self.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            self.connection.execute("PRAGMA secure_delete = ON")
+            self.connection.execute("BEGIN EXCLUSIVE")  # from here on it is ours alone
+            self.connection.execute(SCHEMA)
+            (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                raise WatchwordError(f"{path} was made by a newer watchword: update watchword")
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+            self.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise WatchwordError(
+                    f"another watchword serve has this library open ({path.parent}): use its page, or --library FILE"
+                ) from error
+            raise WatchwordError(f"{path} is damaged ({error}): delete it; what was described is kept") from error
+        self.recover()
+
+    def close(self) -> None:
+        with self.changed:
+            self.connection.close()
+
+    # --- coming in -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the queue, held from an upload's first byte on; QueueFull where there is none."""
+        with self.changed:
+            if self.coming + len(self._rows("state = 'waiting'")) >= self.places:
+                raise QueueFull(f"{self.places} films are waiting already: try again when some are done")
+            self.coming += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.coming -= 1
+
+    def add(self, name: str, file: str, identity: str, seconds: float) -> Job:
+        """To be called while a place is held."""
+        with self.changed:
+            job = secrets.token_hex(16)
+            self.connection.execute(
+                "INSERT INTO jobs (id, name, file, identity, seconds, added) VALUES (?, ?, ?, ?, ?, ?)",
+                (job, name, file, identity, seconds, time.time()),
+            )
+            self.changed.notify_all()
+            found = self.find(job)
+            assert found is not None
+            return found
+
+    # --- being worked on -------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """What was being worked on when we were stopped waits again; a film that stops us every time is given up."""
+        for job in self._rows("state = 'working'"):
+            if job.tries < TRIES:
+                self.give_back(job, job.tries)
+            else:
+                self.fail(job, f"cannot describe {job.name}: the server ended while it did, {TRIES} times")
+
+    def begin(self) -> Job | None:
+        """The oldest that waits is worked on now."""
+        with self.changed:
+            waiting = self._rows("state = 'waiting' ORDER BY number LIMIT 1")
+            if not waiting:
+                return None
+            self._change(waiting[0], state="working", tries=waiting[0].tries + 1)
+            return self.find(waiting[0].id)
+
+    def wait(self, seconds: float) -> None:
+        """Until a job waits, or so long."""
+        with self.changed:
+            if not self.unfinished():
+                self.changed.wait(seconds)
+
+    def reach(self, job: Job, done_seconds: float, sentence: str) -> bool:
+        """False where nobody wants it any more."""
+        return self._change(job, "working", done_seconds=done_seconds, sentence=sentence)
+
+    def finish(self, job: Job, film: int, sentence: str) -> bool:
+        return self._change(job, "working", state="done", film=film, done_seconds=job.seconds, sentence=sentence)
+
+    def fail(self, job: Job, problem: str) -> bool:
+        return self._change(job, "working", state="failed", problem=problem)
+
+    def give_back(self, job: Job, tries: int) -> bool:
+        """Not the film's fault, or not surely."""
+        return self._change(job, "working", state="waiting", tries=tries, done_seconds=0.0, sentence="")
+
+    def cancel(self, job: Job) -> bool:
+        return self._change(job, "waiting", "working", state="cancelled")
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def find(self, job: str) -> Job | None:
+        found = self._rows("id = ?", job)
+        return found[0] if found else None
+
+    def all(self) -> list[Job]:
+        """The newest first."""
+        return self._rows("1 ORDER BY number DESC")
+
+    def unfinished(self) -> list[Job]:
+        return self._rows("state IN ('waiting', 'working')")
+
+    def forget(self, film: int) -> None:
+        """Jobs that speak of a film that is gone."""
+        with self.changed:
+            self.connection.execute("DELETE FROM jobs WHERE film = ?", (film,))
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _rows(self, where: str, *values: Any) -> list[Job]:
+        with self.changed:
+            return [Job(**row) for row in self.connection.execute(f"SELECT * FROM jobs WHERE {where}", values)]
+
+    def _change(self, job: Job, *states: State, **values: Any) -> bool:
+        """Where the job is in one of these states: whether it was."""
+        columns, among = ", ".join(f"{name} = ?" for name in values), ", ".join("?" * len(states)) or "state"
+        with self.changed:
+            done = self.connection.execute(
+                f"UPDATE jobs SET {columns} WHERE id = ? AND state IN ({among})", (*values.values(), job.id, *states)
+            )
+            self.changed.notify_all()
+            if values.get("state") in FINAL:
+                self._forget_old()
+            return done.rowcount > 0
+
+    def _forget_old(self) -> None:
+        final = ", ".join(f"'{state}'" for state in FINAL)
+        self.connection.execute(
+            f"DELETE FROM jobs WHERE state IN ({final}) AND number NOT IN "
+            f"(SELECT number FROM jobs WHERE state IN ({final}) ORDER BY number DESC LIMIT {KEPT})"
+        )

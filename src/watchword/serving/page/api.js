@@ -1,0 +1,113 @@
+// What the page asks of the server. An error that a person sees is a Problem with one clear line.
+
+export class Problem extends Error {
+  constructor(line, { status = 0, retryAfter = 0 } = {}) {
+    super(line);
+    this.status = status;          // 0: nobody answered
+    this.retryAfter = retryAfter;  // seconds, of a full queue
+  }
+  get isGone() { return this.status === 0; }
+  get isFull() { return this.status === 429 || this.status === 503; }
+}
+
+const GONE = "The server does not answer.";
+const LINES = {
+  401: "This page needs its token: open the whole address that watchword serve printed.",
+  403: "The server refused: open the page at the address that watchword serve printed.",
+  404: "This is not in the library (any more).",
+  413: "This file is larger than the server takes.",
+  429: "The queue is full.",
+  503: "The server is busy.",
+};
+
+/** The line for a refusal: the server's own if it gave one. */
+function problemOf(status, text, retryAfter) {
+  let line = "";
+  try {
+    const said = JSON.parse(text).error;
+    if (typeof said === "string") line = said;
+  } catch { /* not JSON: a proxy's page, say */ }
+  return new Problem(line || LINES[status] || `The server answered ${status}.`,
+    { status, retryAfter: Number(retryAfter) || 0 });
+}
+
+async function ask(path, options = {}) {
+  let response;
+  let text;
+  try {
+    response = await fetch(path, options);
+    text = await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(GONE);
+  }
+  if (!response.ok) throw problemOf(response.status, text, response.headers.get("Retry-After"));
+  if (!text) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem("The server answered something that is not JSON.", { status: response.status });
+  }
+}
+
+const query = (values) => new URLSearchParams(values).toString();
+
+export const about = () => ask("/api/about");
+export const films = (limit, offset) => ask(`/api/films?${query({ limit, offset })}`);
+export const film = (id) => ask(`/api/films/${id}`);
+export const evidence = (id) => ask(`/api/films/${id}/evidence`);
+export const removeFilm = (id) => ask(`/api/films/${id}`, { method: "DELETE" });
+export const jobs = () => ask("/api/jobs");
+export const cancelJob = (id) => ask(`/api/jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
+export const search = (q, { limit, offset, meaning, signal }) =>
+  ask(`/api/search?${query({ q, limit, offset, meaning })}`, { signal });
+
+export const videoAddress = (id) => `/api/films/${id}/video`;
+export const thumbnailAddress = (id) => `/api/films/${id}/thumbnail`;
+export const frameAddress = (id, seconds) => `/api/films/${id}/frame?${query({ seconds: seconds.toFixed(2) })}`;
+export const fileAddress = (id, name, download = true) => `/api/films/${id}/${name}${download ? "?download=1" : ""}`;
+
+/** Follows one job: `told` gets its state again and again, `lost` is called where the server stopped talking. */
+export function follow(id, told, lost) {
+  const source = new EventSource(`/api/jobs/${encodeURIComponent(id)}/events`);
+  const stop = () => source.close();
+  source.addEventListener("message", (event) => {
+    let job;
+    try { job = JSON.parse(event.data); } catch { return; }
+    told(job);
+  });
+  source.addEventListener("error", () => { stop(); lost(); });
+  return stop;
+}
+
+/** Sends a film; `sent` gets the share that is out, 0..1. Gives the job's id. */
+export function upload(file, sent, signal) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();  // fetch cannot tell how much of a body is out
+    request.open("POST", "/api/films");
+    request.setRequestHeader("X-Watchword-Name", percentEncoded(file.name));
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.upload.addEventListener("progress", (event) => event.lengthComputable && sent(event.loaded / event.total));
+    request.addEventListener("load", () => {
+      if (request.status < 200 || request.status > 299) {
+        reject(problemOf(request.status, request.responseText, request.getResponseHeader("Retry-After")));
+        return;
+      }
+      try {
+        resolve(JSON.parse(request.responseText).job);
+      } catch {
+        reject(new Problem("The server answered something that is not JSON.", { status: request.status }));
+      }
+    });
+    request.addEventListener("error", () => reject(new Problem(GONE)));
+    request.addEventListener("abort", () => reject(new DOMException("stopped", "AbortError")));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(file);
+  });
+}
+
+/** encodeURIComponent throws at halves of a surrogate pair, which file systems allow in names. */
+function percentEncoded(name) {
+  const whole = name.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
+  return encodeURIComponent(whole);
+}
