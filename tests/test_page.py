@@ -25,7 +25,6 @@ from watchword.describing.result import Description, Sentence, Shot, Word
 from watchword.library import Library
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'watchword[test]'")
-pytest.importorskip("uvicorn", reason="no server: pip install 'watchword[serve]'")
 Browser, Page, expect = playwright.Browser, playwright.Page, playwright.expect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -218,11 +218,13 @@ class Shelving:
         return progress.problem
 
     def keep(self, session: "Session", progress: "Progress", identity: str) -> None:
+        from watchword.describing.evidence import evidence_of
         from watchword.describing.writers import is_whole
         from watchword.media import shown
 
         film, description = progress.film, progress.description(session.open().name, self.at_least)
-        self.library.add(description, name=film.name, identity=identity, source=film, evidence=None)
+        evidence = evidence_of(description).values()
+        self.library.add(description, name=film.name, identity=identity, source=film, evidence=evidence)
         self.num_added += 1
         for warning in description.warnings:
             say(f"warning: {warning}")

@@ -29,14 +29,11 @@ def serve(
 
     watchword serve --host 0.0.0.0    for others too: they need the token that is printed (or set WATCHWORD_TOKEN)
     """
-    try:
-        from watchword.serving.server import web_server
-        from watchword.serving.service import Service
-    except ImportError as error:
-        raise WatchwordError(f"the page needs more: pip install 'watchword[serve]' ({error})") from error
     from watchword.library import default_path
     from watchword.serving.answers import Limits
     from watchword.serving.guarding import Door
+    from watchword.serving.server import web_server
+    from watchword.serving.service import Service
 
     listening = listen(host, port)
     port = listening.getsockname()[1]
