@@ -116,12 +116,11 @@ def remove(
 ) -> None:
     """Forget films and all that was said about them. Your films stay; copies that the web page made are deleted."""
     shelf = open_library(path, create=False)
-    uploads = shelf.path.with_name(f"{shelf.path.name}.films") / "films"
     for number in numbers:
         row = shelf.film(number)
         if row is None:
             raise WatchwordError(f"no film {number} in {shelf.path}: watchword library list shows the numbers")
-        if row.source and row.source.parent == uploads:
+        if row.source and row.source.parent == shelf.uploads:
             row.source.unlink(missing_ok=True)
         shelf.remove(number)
 

@@ -45,6 +45,11 @@ class Library:
     def path(self) -> Path:
         return self.file.path
 
+    @property
+    def uploads(self) -> Path:
+        """Beside the file: copies of films that came through the page, and are the library's own."""
+        return self.path.with_name(f"{self.path.name}.films") / "films"
+
     # --- films -----------------------------------------------------------------------------------------------------
 
     def add(

@@ -40,8 +40,9 @@ class Shelf:
 
     def __init__(self, path: Path, places: int) -> None:
         self.library = Library(path)
-        folder = self.library.path.with_name(f"{self.library.path.name}.films")
-        self.incoming, self.films = folder / "incoming", folder / "films"
+        self.films = self.library.uploads
+        folder = self.films.parent
+        self.incoming = folder / "incoming"
         self.lock = threading.RLock()  # held while a film comes to its place or goes; before the jobs' own
         try:
             for made in (folder, self.incoming, self.films):
