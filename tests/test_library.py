@@ -740,7 +740,7 @@ def test_a_real_film_is_described_kept_and_found(films: Path, library: Library) 
     from tests.captioners import WORDS, write_captioner
 
     captioner = write_captioner(library.path.parent / "captioner")
-    done = watchword("library", "add", films / "beach.mp4", "--captioner", captioner, library=library)
+    done = watchword("library", "add", films / "beach.mp4", "--model", captioner, library=library)
     assert done.exit_code == 0, done.stderr
     (row,) = library.films()
     assert row.captioner == "captioner"

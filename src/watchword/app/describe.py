@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from watchword.app.options import Beam, Model, Timeline
 from watchword.app.quick_torch import import_torch_quickly
 from watchword.errors import WatchwordError
 
@@ -27,9 +28,7 @@ def describe(
         list[str] | None,
         typer.Argument(metavar="VIDEO...", help="Films, pictures, folders with all below, patterns; - reads a list."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A run of yours, or a captioner by name; the best that can work here.")
-    ] = None,
+    model: Model = None,
     form: Annotated[
         Format | None, typer.Option("--format", help="By the ending of --output, or text.", show_default=False)
     ] = None,
@@ -38,11 +37,8 @@ def describe(
     at_least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Say nothing that is less sure than this.")
     ] = 0.0,
-    timeline: Annotated[
-        bool | None,
-        typer.Option("--timeline/--whole", help="Shot by shot, or one sentence; a film of over 40 s is a timeline."),
-    ] = None,
-    beam: Annotated[int, typer.Option(min=1, max=100, help="Sentences kept in the search.")] = 5,
+    timeline: Timeline = None,
+    beam: Beam = 5,
     from_list: Annotated[Path | None, typer.Option("--list", help="A file, one film a line; - is the input.")] = None,
     example: Annotated[bool, typer.Option("--example", help="A film of 4 seconds that is fetched for you.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped job with this --output was.")] = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from watchword.app.films import Films
+from watchword.app.options import Beam, Films, Timeline
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
@@ -29,11 +29,8 @@ def explain(
     films: Films = None,
     store: Annotated[Path | None, typer.Option(help="Features from elsewhere than where the run was trained.")] = None,
     stream: Annotated[str | None, typer.Option(help="The attention that is drawn in png and mp4.")] = None,
-    timeline: Annotated[
-        bool | None,
-        typer.Option("--timeline/--whole", help="Shot by shot, or one sentence; a film of over 40 s is a timeline."),
-    ] = None,
-    beam: Annotated[int, typer.Option(min=1, max=100, help="Sentences kept in the search.")] = 5,
+    timeline: Timeline = None,
+    beam: Beam = 5,
 ) -> None:
     """Show what each word of a description looked at: moments, places, key frames, layers, whatever the model tells.
 

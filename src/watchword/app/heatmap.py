@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.app.films import Films
+from watchword.app.options import Films
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:

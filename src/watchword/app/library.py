@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from watchword.app.describe import STOPPED, Lazy, listed, say
+from watchword.app.options import Beam, Model, Timeline
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -29,18 +30,13 @@ def add(
     videos: Annotated[
         list[str], typer.Argument(metavar="VIDEO...", help="Films, folders with all below, patterns; - reads a list.")
     ],
-    captioner: Annotated[
-        str | None, typer.Option(help="A run of yours, or a captioner by name; the best that can work here.")
-    ] = None,
+    model: Model = None,
     top: Annotated[int, typer.Option(min=1, max=50, help="Sentences kept for each film or shot.")] = 3,
     at_least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Keep nothing that is less sure than this.")
     ] = 0.0,
-    timeline: Annotated[
-        bool | None,
-        typer.Option("--timeline/--whole", help="Shot by shot, or one sentence; a film of over 40 s is a timeline."),
-    ] = None,
-    beam: Annotated[int, typer.Option(min=1, max=100, help="Sentences kept in the search.")] = 5,
+    timeline: Timeline = None,
+    beam: Beam = 5,
     again: Annotated[bool, typer.Option("--again", help="Describe films again that are known already.")] = False,
     path: Where = None,
 ) -> None:
@@ -57,7 +53,7 @@ def add(
     from watchword.media.finding import FILMS, PICTURES, find_paths
 
     films = find_paths(words, FILMS | PICTURES)
-    shelving = Shelving(open_library(path), Lazy(captioner), Asked(top, beam, timeline), at_least, again)
+    shelving = Shelving(open_library(path), Lazy(model), Asked(top, beam, timeline), at_least, again)
     try:
         shelving.work(films)
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.app.films import Films
+from watchword.app.options import Films
 from watchword.errors import WatchwordError
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from watchword.app.options import Model
 from watchword.errors import WatchwordError
 
 
@@ -15,7 +16,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine a token is needed.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
     library: Annotated[Path | None, typer.Option(help="The library's file; or WATCHWORD_LIBRARY.")] = None,
-    model: Annotated[str | None, typer.Option(help="A run of yours, or a captioner by name.")] = None,
+    model: Model = None,
     queue: Annotated[int, typer.Option(min=1, max=10_000, help="Films that may wait at once.")] = 16,
     largest: Annotated[float, typer.Option(min=0.001, help="Megabytes of a film, at most.")] = 2000.0,
     longest: Annotated[float, typer.Option(min=0.001, help="Hours of a film, at most.")] = 4.0,
