@@ -13,12 +13,13 @@ from tests.films import numbered, write_film
 
 import watchword
 from watchword.config import Recipe
+from watchword.data.dataset import build_vocabulary
 from watchword.data.shapes.films import ShapesConfig
 from watchword.data.shapes.folder import write_shapes
 from watchword.decoding import Found, consensus
 from watchword.describing import calibrating
 from watchword.describing.calibrating import calibrate, pack, people_no_better
-from watchword.describing.confidence import Calibration, confidence, fit, out_of_fold, rank_correlation
+from watchword.describing.confidence import Calibration, confidence, fit, out_of_fold, rank_correlation, signs
 from watchword.describing.eyes import choose_captioner, missing_weights
 from watchword.describing.folders import CaptionerFolder, find_captioner
 from watchword.describing.growing import grow
@@ -28,6 +29,7 @@ from watchword.records import Clip, StreamArrays
 from watchword.store import Store
 from watchword.tensors import Stream
 from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import Vocabulary
 
 # --- confidence ----------------------------------------------------------------------------------------------------
 
@@ -180,6 +182,36 @@ def test_a_captioner_whose_recipe_says_so_lets_drawn_sentences_vote(
     assert asked == [7]
     assert len({found.sentence, *(str(other) for other in found.alternatives)}) == 3
     assert found.sentence.split()[-1] not in NEVER_LAST
+
+
+def test_a_vocabulary_remembers_what_its_words_tell(tmp_path: Path) -> None:
+    clips = [
+        Clip(name, "train", captions) for name, captions in {"1": ("a dog", "a dog runs"), "2": ("a cat",)}.items()
+    ]
+    vocabulary = build_vocabulary(clips, 1)
+    assert vocabulary.content is not None
+    told = dict(zip(vocabulary.words, vocabulary.content, strict=True))
+    assert told["a"] == 0  # said of both films
+    assert told["dog"] == told["runs"] == told["cat"] == pytest.approx(np.log(2))
+    assert told["<eos>"] == 0
+    (tmp_path / "vocabulary.txt").write_text(vocabulary.text)
+    again = Vocabulary.load(tmp_path / "vocabulary.txt")
+    assert (again.words, again.checksum) == (vocabulary.words, vocabulary.checksum)
+    assert again.content == pytest.approx(vocabulary.content, rel=1e-3)
+    (tmp_path / "vocabulary.txt").write_text("a\ndog\n")  # as it was written before
+    assert Vocabulary.load(tmp_path / "vocabulary.txt").content is None
+    (tmp_path / "vocabulary.txt").write_text("a\t0\ndog\tmuch\n")
+    with pytest.raises(WatchwordError, match="damaged"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")
+
+
+def test_where_sentences_vote_their_agreement_is_the_sign_of_a_good_one() -> None:
+    assert signs([-1.0, -3.0]) == {"mean_log_probability": -2.0}
+    assert signs([-1.0, -3.0], 0.4) == {"agreement": 0.4}
+    assert confidence(None, signs([-1.0], 0.4)) == 0.4
+    made_for_another_search = Calibration(0.0, {"mean_log_probability": 0.0}, {"mean_log_probability": 1.0},
+                                          {"mean_log_probability": 1.0}, {})  # fmt: skip
+    assert confidence(made_for_another_search, signs([-1.0], 0.4)) == 0.4
 
 
 def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from conftest import noise_stream
-from watchword.decoding import Ensemble, beam, consensus, greedy, likeness, rescore, sample
+from watchword.decoding import Ensemble, beam, consensus, greedy, likeness, rescore, sample, spread_evenly
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams
 
 WORDS = 6  # PAD BOS EOS UNK and two words
@@ -148,6 +148,28 @@ def test_the_likeness_of_sentences_is_the_mean_cosine_of_their_ngram_counts() ->
     torch.testing.assert_close(alike, alike.T)
 
 
+def test_an_ngram_weighs_what_its_most_telling_word_does() -> None:
+    a, b = [5, 6, EOS], [5, 7, EOS]
+    content = [0.0] * 5 + [0.1, 2.0, 2.0]
+    alike = likeness(torch.tensor([[a]]), torch.tensor([[b]]), content)[0, 0, 0]
+    # the end tells nothing and "5" little: 0.01 of 0.01 + 4; the pairs and the triple of a and b all differ
+    assert alike.item() == pytest.approx(0.01 / 4.01 / 4)
+    blind = likeness(torch.tensor([[a]]), torch.tensor([[b]]))[0, 0, 0]
+    assert blind.item() == pytest.approx(2 / 3 / 4)
+
+
+def test_sentences_spread_evenly_stand_for_the_distribution_and_do_not_depend_on_the_batch() -> None:
+    speaker, everything = Table(0), all_sentences(3)
+    found = spread_evenly(speaker, STREAMS, 2000, 3).sentences
+    something = 1 - speaker.table[:, BOS, BOS, EOS].exp()  # the first word is never the end
+    shares = rescore(speaker, STREAMS, everything).exp() / something.unsqueeze(1)  # (B, all)
+    seen = (found.unsqueeze(2) == everything.unsqueeze(1)).all(-1).float().mean(1)
+    assert (seen - shares).abs().max() < 2e-3  # 2000 draws by chance are off by about 1e-2
+    speaker.table = speaker.table[1:]
+    fewer = spread_evenly(speaker, {"appearance": noise_stream([2, 2])}, 2000, 3).sentences
+    assert torch.equal(fewer, found[1:])
+
+
 def test_consensus_prefers_what_most_drawn_sentences_share_to_the_likeliest_one() -> None:
     """The likeliest first word leads to endings that differ; the second likeliest always goes on in one way."""
 
@@ -168,9 +190,9 @@ def test_consensus_prefers_what_most_drawn_sentences_share_to_the_likeliest_one(
 
     streams = {"appearance": noise_stream([2])}
     likely = greedy(Divided(), streams, 4).sentences[0, 0]
-    agreed = consensus(Divided(), streams, 60, 4, temperature=1.0)
+    agreed = consensus(Divided(), streams, 60, 4)
     assert likely[0] == 5
     assert agreed.sentences[0, 0].tolist()[:3] == [4, 6, EOS]
-    again = consensus(Divided(), streams, 60, 4, temperature=1.0)
-    assert torch.equal(agreed.sentences, again.sentences)  # drawn from a seed: the same film, the same sentence
+    again = consensus(Divided(), streams, 60, 4)
+    assert torch.equal(agreed.sentences, again.sentences)  # nothing is left to chance: the same film, the same sentence
     assert 0 < agreed.scores[0, 0] <= 1

@@ -132,7 +132,7 @@ class Selection(Settings):
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
     length_power: float = Field(0.5, ge=0)          # of the beam
-    votes: int = Field(0, ge=0)                     # so many drawn sentences elect one; 0: the beam's best
+    votes: int = Field(0, ge=0)                     # so many sentences elect one of the beam; 0: its best
     every: int = Field(1, ge=1)                     # epochs
 
     @model_validator(mode="after")

@@ -215,6 +215,29 @@ def beam(
     return Found(best_sentences[:, :num_best], best_scores[:, :num_best])
 
 
+def spread_evenly(speaker: Speaker, streams: Streams, num_sentences: int, max_words: int) -> Found:
+    """S sentences a video as if drawn by their probabilities, without chance: arithmetic sampling (Vilnis et al. 2023).
+
+    All sentences lie side by side on a line from 0 to 1, each as wide as it is likely, in the order of their words'
+    numbers; the sentences at S even places are taken. They stand for the distribution better than S draws do, and a
+    video's are the same in any batch.
+    """
+    places = (torch.arange(num_sentences, dtype=torch.float64) + 0.5) / num_sentences  # (S,), then (B, S)
+
+    def choose(log_probs: Tensor, first: bool) -> Tensor:
+        nonlocal places
+        widths = (without_end(log_probs) if first else log_probs).exp()  # (B, S, V)
+        ends = widths.cumsum(-1, dtype=torch.float64)
+        sought = places.to(ends.device) * ends[..., -1]
+        words = torch.searchsorted(ends, sought.unsqueeze(-1), right=True)  # never a word of no width
+        width = widths.gather(-1, words).squeeze(-1).double()
+        start = ends.gather(-1, words).squeeze(-1) - width
+        places = ((sought - start) / width).clamp(0, 1 - 1e-9)
+        return words.squeeze(-1)
+
+    return _walk(speaker, streams, num_sentences, max_words, choose)
+
+
 def consensus(
     speaker: Speaker,
     streams: Streams,
@@ -223,51 +246,54 @@ def consensus(
     *,
     beams: int = 5,
     length_power: float = 0.5,
-    temperature: float = 0.7,
-    seed: int = 0,
+    content: Sequence[float] | None = None,
 ) -> Found:
-    """What most of S drawn sentences agree with: minimum Bayes risk (Kumar and Byrne 2004) over n-grams.
+    """What most of S sentences that could be said agree with: minimum Bayes risk (Kumar and Byrne 2004) over n-grams.
 
-    The likeliest sentence is often a strange one. Here the drawn sentences vote, for each other and for those of a beam
-    search: a score is the mean likeness to what was drawn, 0..1, so it also tells how sure the speaker is. As many as
-    the beam is wide are found, all different (where there are fewer, repeated ones score -inf).
+    The likeliest sentence is often a strange one. Here sentences spread evenly over all vote on those that a beam twice
+    as wide finds: a score is the mean likeness to the voters, 0..1, so it also tells how sure the speaker is. There are
+    `beams` of them; where fewer are found, the others score -inf.
     """
-    draws = torch.Generator(streams[next(iter(streams))].values.device).manual_seed(seed)
-    drawn = sample(speaker, streams, num_sentences, max_words, temperature=temperature, generator=draws).sentences
-    found = beam(speaker, streams, beams, max_words, num_best=beams, length_power=length_power).sentences
-    longest = max(drawn.shape[2], found.shape[2])
-    drawn, found = (torch.nn.functional.pad(part, (0, longest - part.shape[2])) for part in (drawn, found))
-    candidates = torch.cat([found, drawn], 1)  # (B, C, T)
-    same = (candidates.unsqueeze(1) == candidates.unsqueeze(2)).all(-1)  # (B, C, C)
-    repeated = same.tril(-1).any(-1)
-    votes = likeness(candidates, drawn).mean(-1).masked_fill(repeated, float("-inf"))
+    voters = spread_evenly(speaker, streams, num_sentences, max_words).sentences
+    found = beam(speaker, streams, 2 * beams, max_words, num_best=2 * beams, length_power=length_power)
+    candidates = found.sentences  # (B, C, T)
+    votes = likeness(candidates, voters, content).mean(-1).masked_fill(found.scores.isinf(), float("-inf"))
     scores, order = votes.topk(beams, -1)
-    return Found(candidates.gather(1, order.unsqueeze(-1).expand(-1, -1, longest)), scores)
+    return Found(candidates.gather(1, order.unsqueeze(-1).expand(-1, -1, candidates.shape[2])), scores)
 
 
-def likeness(some: Tensor, others: Tensor, longest: int = 4) -> Tensor:
-    """How alike sentences are, (B, S, T) and (B, S', T) -> (B, S, S'): the mean cosine of their counts of n-grams.
+def likeness(some: Tensor, others: Tensor, content: Sequence[float] | None = None, longest: int = 4) -> Tensor:
+    """How alike sentences are, (B, S, T) and (B, S', T') -> (B, S, S'): the mean cosine of weighted counts of n-grams.
 
-    The product of two counts is the number of pairs of places that hold the same n-gram: nothing needs to be counted.
+    That is CIDEr's likeness, but an n-gram weighs what its most telling word does, by `content`: CIDEr's own table of
+    n-grams would be larger than a captioner. Without `content` all weigh the same.
     """
-    total = some.new_zeros(some.shape[0], some.shape[1], others.shape[1], dtype=torch.float)
-    pairs, mine, theirs = (_same_words(one, two) for one, two in ((some, others), (some, some), (others, others)))
-    for size in range(1, longest + 1):
-        if size > 1:  # the n-gram goes on where the words at its end are the same
-            pairs, mine, theirs = (
-                grams[:, :, :-1, :, :-1] & _same_words(one[..., size - 1 :], two[..., size - 1 :])
-                for grams, one, two in ((pairs, some, others), (mine, some, some), (theirs, others, others))
-            )
-        own = torch.diagonal(mine.sum((2, 4)), dim1=1, dim2=2).unsqueeze(2)  # (B, S, 1)
-        other = torch.diagonal(theirs.sum((2, 4)), dim1=1, dim2=2).unsqueeze(1)  # (B, 1, S')
-        total += pairs.sum((2, 4)) / (own * other).clamp(min=1).sqrt()
+    size = int(max(some.max(), others.max())) + 1 if content is None else len(content)
+    weights = torch.ones(size) if content is None else torch.tensor(content)
+    total = torch.zeros(some.shape[0], some.shape[1], others.shape[1], device=some.device)
+    for order in range(1, longest + 1):
+        (mine, my_weights), (theirs, their_weights) = (
+            _grams(part, weights.to(part.device), order) for part in (some, others)
+        )
+        same = mine[:, :, None, :, None] == theirs[:, None, :, None, :]  # (B, S, S', G, G')
+        product = torch.einsum("bstgh,bsg->bst", same.float(), my_weights)
+        norms = (_norm(mine, my_weights).unsqueeze(2) * _norm(theirs, their_weights).unsqueeze(1)).sqrt()
+        total += product / norms.clamp(min=1e-9)
     return total / longest
 
 
-def _same_words(some: Tensor, others: Tensor) -> Tensor:
-    """(B, S, T), (B, S', T) -> (B, S, T, S', T): places that hold the same word."""
-    same = some[:, :, :, None, None] == others[:, None, None]
-    return same & (some != PAD)[:, :, :, None, None]
+def _grams(sentences: Tensor, weights: Tensor, order: int) -> tuple[Tensor, Tensor]:
+    """The n-grams of sentences (B, S, T), one number each, and the squares of their weights: 0 beyond the end."""
+    grams = torch.nn.functional.pad(sentences, (0, order - 1), value=PAD).unfold(-1, order, 1)
+    digits = len(weights) ** torch.arange(order, device=sentences.device)
+    heavy = weights[grams].amax(-1).square()
+    return (grams * digits).sum(-1), heavy.masked_fill((grams == PAD).any(-1), 0)
+
+
+def _norm(grams: Tensor, weights: Tensor) -> Tensor:
+    """The squared length of a vector of weighted counts, (B, S): a count squared is the pairs of places that agree."""
+    same = grams.unsqueeze(-1) == grams.unsqueeze(-2)
+    return (same.float() @ weights.unsqueeze(-1)).squeeze(-1).sum(-1)
 
 
 class Ensemble:

@@ -14,7 +14,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="The split that is described and scored.")] = "val",
     beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
     length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
-    votes: Annotated[int, typer.Option(min=0, help="So many drawn sentences elect one; 0 takes the beam's best.")] = 0,
+    votes: Annotated[int, typer.Option(min=0, help="So many possible sentences elect one; 0: the beam's best.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Where results go; the (first) run folder if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores for a program.")] = False,
 ) -> None:

@@ -6,6 +6,7 @@ its S sentences. Sentences of like length are put together, so that little of a 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -225,5 +226,5 @@ def build_vocabulary(clips: Sequence[Clip], min_count: int) -> Vocabulary:
     """The words of the training captions."""
     from watchword.text.ptb import tokenise
 
-    captions = [caption for clip in clips for caption in clip.captions]
-    return Vocabulary.build(tokenise(captions, context="line"), min_count)
+    sentences = iter(tokenise([caption for clip in clips for caption in clip.captions], context="line"))
+    return Vocabulary.build([list(islice(sentences, len(clip.captions))) for clip in clips], min_count)

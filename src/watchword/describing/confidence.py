@@ -28,13 +28,16 @@ RIDGE = 8.0
 Signs = Mapping[str, float]
 
 
-def signs(log_probs: Sequence[float]) -> dict[str, float]:
-    """What can be seen of a sentence without knowing whether it is right, from its words' and its end's probabilities.
+def signs(log_probs: Sequence[float], agreement: float | None = None) -> dict[str, float]:
+    """What can be seen of a sentence without knowing whether it is right: how much of what could be said agrees with it
+    (where sentences voted), else its words' and its end's probabilities.
 
     One sign is enough: on the 100 validation videos of MSVD, with two captioners, neither the least likely word, the
     number and rarity of words, the agreement among beams, the gap to the second, nor what the film adds to a blind
     guess predicted people's agreement better together with the mean than the mean alone (docs/describe.md).
     """
+    if agreement is not None:
+        return {"agreement": agreement}
     return {"mean_log_probability": float(np.mean(log_probs))}
 
 
@@ -70,8 +73,10 @@ class Calibration:
 
 
 def confidence(calibration: Calibration | None, found: Signs) -> float:
-    """Uncalibrated it is the (geometric) mean probability of a word, which ranks, but means no more than that."""
-    return calibration(found) if calibration else float(np.exp(min(found["mean_log_probability"], 0.0)))
+    """Uncalibrated it is the agreement, or the (geometric) mean probability of a word: it ranks, and means no more."""
+    if calibration and calibration.weight.keys() <= found.keys():
+        return calibration(found)
+    return found["agreement"] if "agreement" in found else float(np.exp(min(found["mean_log_probability"], 0.0)))
 
 
 def fit(found: Sequence[Signs], shares: Sequence[float], about: Mapping[str, Any] | None = None) -> Calibration:

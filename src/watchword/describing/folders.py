@@ -4,7 +4,7 @@
 |---|---|
 | `recipe.toml` | the recipe; `data.streams`, `data.moments`, `data.max_words` and `selection` are read |
 | `model.safetensors` | weights, float16 will do; `model.2.safetensors`, ... are averaged with it as an ensemble |
-| `vocabulary.txt` | one word a line |
+| `vocabulary.txt` | one word a line, and how much it tells |
 | `streams.json` | stream -> the settings that made it, as in a store's `settings.json`; a run asks its store instead |
 | `calibration.json` | how sure a sentence is; written by `watchword calibrate` |
 | `card.md` | on what it was trained, what it scores, what it gets wrong |

@@ -16,8 +16,12 @@ from watchword.text.vocabulary import SPECIALS, Vocabulary
 def grow(captioner: CaptionerFolder, clips: Sequence[Clip], min_count: int, folder: Path) -> Path:
     """A folder to start a training from: the captioner, with rows for the words that only these captions have."""
     known = captioner.vocabulary
-    new = [word for word in build_vocabulary(clips, min_count).words[len(SPECIALS) :] if word not in known]
-    vocabulary = Vocabulary([*known.words[len(SPECIALS) :], *new])
+    met = build_vocabulary(clips, min_count)
+    new = [number for number, word in enumerate(met.words) if word not in known]
+    words, content = [*known.words, *(met.words[number] for number in new)], None
+    if known.content and met.content:
+        content = [*known.content, *(met.content[number] for number in new)][len(SPECIALS) :]
+    vocabulary = Vocabulary(words[len(SPECIALS) :], content)
     trained = load_model(captioner.weights[0], known)  # of an ensemble, the first
     settings = captioner.recipe.model
     torch.manual_seed(0)

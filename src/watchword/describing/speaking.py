@@ -40,6 +40,7 @@ class _Draft:
     place: int                # among the sentences found
     words: tuple[str, ...]
     log_probs: list[float]    # of the words, and of the end
+    score: float              # the search's
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ class Voice:
         """A few more than asked for: two may be the same once loose ends are gone."""
         width, most, power = max(width, top), self.max_words + 1, self.length_power
         if self.votes:
-            return consensus(self.tidy, streams, self.votes, most, beams=width, length_power=power)
+            return consensus(
+                self.tidy, streams, self.votes, most,
+                beams=width, length_power=power, content=self.vocabulary.content,
+            )  # fmt: skip
         return beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
 
     def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
@@ -119,7 +123,7 @@ class Voice:
             words = without_loose_end(self.vocabulary.decode(numbers))
             if isfinite(score) and words:
                 ending = [] if EOS in numbers else [NEVER_ENDED]
-                draft = _Draft(place, words, log_probs[:length] + ending)
+                draft = _Draft(place, words, log_probs[:length] + ending, score)
                 drafts.setdefault(words, draft)
         return list(drafts.values())
 
@@ -128,7 +132,7 @@ class Voice:
     ) -> list[Thought]:
         thoughts: list[Thought] = []
         for draft in drafts:
-            found = signs(draft.log_probs)
+            found = signs(draft.log_probs, draft.score if self.votes else None)
             sure = confidence(self.calibration, found)
             if thoughts:  # the search preferred the one before: an alternative is never surer
                 sure = min(sure, thoughts[-1].sentence.confidence)

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import log
 from pathlib import Path
 
 from watchword.errors import WatchwordError
@@ -11,21 +12,25 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # rows 0 to 3, as `tensors.py` 
 
 
 class Vocabulary:
-    """The words that a captioner knows. The first four rows are never words of a sentence."""
+    """The words that a captioner knows, and how much each tells. The first four rows are never words of a sentence."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], content: Sequence[float] | None = None) -> None:
+        """`content`: the information content of each word, -log(its share of the training videos), where known."""
         self.words: tuple[str, ...] = (*SPECIALS, *words)
+        self.content = None if content is None else (*(0.0 for _ in SPECIALS), *content)
         self._number = {word: number for number, word in enumerate(self.words)}
         if len(self._number) != len(self.words):
             twice = [word for word, count in Counter(self.words).items() if count > 1]
             raise WatchwordError(f"the vocabulary holds {twice[0]!r} twice")
 
     @classmethod
-    def build(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
-        """Every word said at least `min_count` times, the most frequent first."""
-        counts = Counter(word for sentence in sentences for word in sentence)
+    def build(cls, videos: Sequence[Iterable[Sequence[str]]], min_count: int = 1) -> "Vocabulary":
+        """Of each video's sentences every word that all say `min_count` times or more, the most frequent first."""
+        counts = Counter(word for sentences in videos for sentence in sentences for word in sentence)
+        spread = Counter(word for sentences in videos for word in {word for sentence in sentences for word in sentence})
         kept = [word for word, count in counts.items() if count >= min_count and word not in SPECIALS]
-        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+        kept.sort(key=lambda word: (-counts[word], word))
+        return cls(kept, [log(len(videos) / spread[word]) for word in kept])
 
     def __len__(self) -> int:
         return len(self.words)
@@ -55,14 +60,21 @@ class Vocabulary:
 
     @property
     def text(self) -> str:
-        """One word a line, as `load` reads it."""
-        return "\n".join(self.words[len(SPECIALS) :]) + "\n"
+        """One word a line, after a tab its information content where known: as `load` reads it."""
+        rows: Iterable[str] = self.words
+        if self.content is not None:
+            rows = (f"{word}\t{content:.4g}" for word, content in zip(self.words, self.content, strict=True))
+        return "\n".join([*rows][len(SPECIALS) :]) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         try:
-            return cls(path.read_text("utf-8").split("\n")[:-1])
+            rows = [line.split("\t") for line in path.read_text("utf-8").split("\n")[:-1]]
+            whole = all(len(row) == 2 for row in rows)
+            return cls([row[0] for row in rows], [float(row[1]) for row in rows] if whole else None)
         except FileNotFoundError as error:
             raise WatchwordError(f"{path} is missing: is {path.parent} a run folder of watchword train?") from error
         except UnicodeDecodeError as error:
             raise WatchwordError(f"{path} is not UTF-8 text: it was damaged after training") from error
+        except ValueError as error:
+            raise WatchwordError(f"{path} is no vocabulary ({error}): it was damaged after training") from error

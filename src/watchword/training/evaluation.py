@@ -30,13 +30,14 @@ class Search:
     beam: int = 5
     length_power: float = 0.5   # score = log probability / words ** length_power
     max_words: int = 20         # and an end
-    votes: int = 0              # so many drawn sentences elect one (consensus); the beam's stand for election too
+    votes: int = 0              # so many sentences that could be said elect one of the beam's (consensus)
 
-    def __call__(self, speaker: Speaker, batch: Batch) -> Found:
+    def __call__(self, speaker: Speaker, batch: Batch, vocabulary: Vocabulary) -> Found:
         if self.votes:
             return consensus(
-                speaker, batch.streams, self.votes, self.max_words + 1, beams=self.beam, length_power=self.length_power
-            )
+                speaker, batch.streams, self.votes, self.max_words + 1,
+                beams=self.beam, length_power=self.length_power, content=vocabulary.content,
+            )  # fmt: skip
         if self.beam > 1:
             return beam(speaker, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
         found = greedy(speaker, batch.streams, self.max_words + 1)
@@ -60,7 +61,7 @@ def caption_videos(
     captions: list[Caption] = []
     for batch in features.batches(videos, VIDEOS_AT_ONCE):
         batch = batch.to(device)
-        found = search(speaker, batch)
+        found = search(speaker, batch, vocabulary)
         attention = {}
         if keep_attention:
             attention = follow(speaker, batch.streams, found.sentences, keep_attention=True).attention

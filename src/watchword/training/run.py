@@ -4,7 +4,7 @@
 |---|---|
 | `recipe.toml` | the recipe, resolved in full |
 | `data.json` | checksums of the splits, widths and settings of the streams: what the weights have seen |
-| `vocabulary.txt` | one word a line |
+| `vocabulary.txt` | one word a line, and how much it tells |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
 | `log.jsonl`, `events.out.*` | curves, as lines and for TensorBoard |
