@@ -85,8 +85,8 @@ def rescore(speaker: Speaker, streams: Streams, sentences: Tensor, length_power:
 def greedy(speaker: Speaker, streams: Streams, max_words: int) -> Found:
     """The likeliest word, again and again: one sentence a video, of one word at least."""
 
-    def choose(log_probs: Tensor, first: bool) -> Tensor:
-        return (without_end(log_probs) if first else log_probs).argmax(-1)
+    def choose(log_probs: Tensor, columns: Tensor | None) -> Tensor:
+        return (without_end(log_probs) if columns is None else log_probs).argmax(-1)
 
     return _walk(speaker, streams, 1, max_words, choose)
 
@@ -104,7 +104,7 @@ def sample(
 ) -> Found:
     """S sentences a video, word by word by their probabilities; scores are under the untouched distribution."""
 
-    def choose(log_probs: Tensor, first: bool) -> Tensor:
+    def choose(log_probs: Tensor, columns: Tensor | None) -> Tensor:
         narrowed = _narrow(log_probs / temperature, top_k, nucleus)
         flat = narrowed.softmax(-1).flatten(0, 1)
         return torch.multinomial(flat, 1, generator=generator).view(log_probs.shape[:2])
@@ -130,28 +130,41 @@ def without_end(log_probs: Tensor) -> Tensor:
 
 
 def _walk(
-    speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, choose: Callable[[Tensor, bool], Tensor]
+    speaker: Speaker,
+    streams: Streams,
+    num_sentences: int,
+    max_words: int,
+    choose: Callable[[Tensor, Tensor | None], Tensor],
 ) -> Found:
-    """One word after the other until every sentence has ended."""
+    """One word after the other until every sentence has ended.
+
+    `choose(log_probs, columns)` picks words for the sentences that still go on in some video; before the first word
+    these are all, and `columns` is None.
+    """
     memory, state = speaker.encode(streams)
     state = spread(state, num_sentences)
     batch = next(iter(streams.values())).mask.shape[0]
     device = next(iter(streams.values())).mask.device
     words = torch.full((batch, num_sentences), BOS, device=device)
     ended = torch.zeros_like(words, dtype=torch.bool)
+    columns = torch.arange(num_sentences, device=device)
     scores = torch.zeros(words.shape, device=device)
-    said = []
+    sentences = torch.full((batch, num_sentences, max_words), PAD, device=device)
     for time in range(max_words):
         step = speaker.step(words, memory, state)
         log_probs = speaker.log_probabilities(step.outputs)
-        words = choose(log_probs, time == 0)
-        scores = scores + log_probs.gather(-1, words.unsqueeze(-1)).squeeze(-1).masked_fill(ended, 0)
+        words = choose(log_probs, columns if time else None)
+        scores[:, columns] += log_probs.gather(-1, words.unsqueeze(-1)).squeeze(-1).masked_fill(ended, 0)
         words = words.masked_fill(ended, PAD)
-        said.append(words)
+        sentences[:, columns, time] = words
         state, ended = step.state, ended | (words == EOS)
-        if bool(ended.all()):
+        going = (~ended.all(0)).nonzero().squeeze(1)
+        if not len(going):
             break
-    return Found(torch.stack(said, -1), scores)
+        if len(going) < len(columns):
+            columns, words, ended = columns[going], words[:, going], ended[:, going]
+            state = {name: tensor[:, going] for name, tensor in state.items()}
+    return Found(sentences[..., : time + 1], scores)
 
 
 def beam(
@@ -222,17 +235,20 @@ def spread_evenly(speaker: Speaker, streams: Streams, num_sentences: int, max_wo
     numbers; the sentences at S even places are taken. They stand for the distribution better than S draws do, and a
     video's are the same in any batch.
     """
-    places = (torch.arange(num_sentences, dtype=torch.float64) + 0.5) / num_sentences  # (S,), then (B, S)
+    batch = next(iter(streams.values())).mask
+    places = (torch.arange(num_sentences, dtype=torch.float64, device=batch.device) + 0.5) / num_sentences
+    places = places.repeat(len(batch), 1)  # (B, S)
 
-    def choose(log_probs: Tensor, first: bool) -> Tensor:
-        nonlocal places
-        widths = (without_end(log_probs) if first else log_probs).exp()  # (B, S, V)
+    def choose(log_probs: Tensor, columns: Tensor | None) -> Tensor:
+        if columns is None:
+            log_probs, columns = without_end(log_probs), torch.arange(num_sentences, device=batch.device)
+        widths = log_probs.exp()  # (B, S, V)
         ends = widths.cumsum(-1, dtype=torch.float64)
-        sought = places.to(ends.device) * ends[..., -1]
+        sought = places[:, columns] * ends[..., -1]
         words = torch.searchsorted(ends, sought.unsqueeze(-1), right=True)  # never a word of no width
         width = widths.gather(-1, words).squeeze(-1).double()
         start = ends.gather(-1, words).squeeze(-1) - width
-        places = ((sought - start) / width).clamp(0, 1 - 1e-9)
+        places[:, columns] = ((sought - start) / width).clamp(0, 1 - 1e-9)
         return words.squeeze(-1)
 
     return _walk(speaker, streams, num_sentences, max_words, choose)
