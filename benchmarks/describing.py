@@ -1,10 +1,10 @@
 """What a captioner scores beside nearest neighbours and a generic sentence, on films that it has not learned from.
 
-    python benchmarks/describing.py RUN [RUN...] [--votes 40]
+    python benchmarks/describing.py light --captions captions.jsonl.gz --store features
 
-Splits are those of the captions that RUN was trained on. Neighbours: the 20 training films whose mean features are
-nearest by cosine; of all their captions the one that agrees most with the others (CIDEr). Generic: the training caption
-that agrees most with a sample of all. Several runs are one ensemble.
+The captioner speaks as `watchword describe` does. Neighbours: the 20 training films whose mean features are nearest by
+cosine; of all their captions the one that agrees most with the others (CIDEr). Generic: the training caption that
+agrees most with a sample of all.
 """
 
 import argparse
@@ -12,23 +12,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from watchword.data.annotations import read_annotations
-from watchword.data.dataset import Features
-from watchword.decoding import Ensemble
+from watchword.describing.calibrating import think_of
+from watchword.describing.confidence import rank_correlation
+from watchword.describing.folders import find_captioner
 from watchword.metrics import ReferenceIndex
 from watchword.records import Clip
 from watchword.store import Store
-from watchword.training.evaluation import Search, caption_videos, references_of
-from watchword.training.run import Run
+from watchword.training.evaluation import references_of
 
 NEIGHBOURS = 20
 METRICS = ("BLEU", "METEOR", "ROUGE_L", "CIDEr")
 
 
 def mean_features(store: Store, stream: str, clips: Sequence[Clip]) -> np.ndarray:
-    means = np.stack([store.read(clip.video, stream).values.astype(np.float32).mean((0, 1)) for clip in clips])
+    values = [store.read(clip.video, stream).values.astype(np.float32) for clip in clips]
+    means = np.stack([one.mean((0, 1)) if len(one) else np.zeros(one.shape[2], np.float32) for one in values])
     means -= means.mean(0)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
@@ -65,30 +65,27 @@ def generic(clips: Sequence[Clip], train: Sequence[Clip]) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--votes", type=int, default=0)
+    parser.add_argument("captioner", help="`light`, `full`, or a folder")
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--splits", default="val,test")
     parser.add_argument("--films", help="films whose names begin so, the others are left out", default="video")
     words = parser.parse_args()
-    runs = [Run(folder) for folder in words.runs]
-    recipe, vocabulary = runs[0].recipe, runs[0].vocabulary
-    mine = [clip for clip in read_annotations(recipe.data.captions) if clip.video.startswith(words.films)]
+    captioner, store = find_captioner(words.captioner), Store(words.store)
+    mine = [clip for clip in read_annotations(words.captions) if clip.video.startswith(words.films)]
     chosen = [clip for clip in mine if clip.split in words.splits.split(",")]
     train = [clip for clip in mine if clip.split == "train"]
-    store = Store(recipe.data.store)
-    models = [run.model().eval() for run in runs]
-    speaker = models[0] if len(models) == 1 else Ensemble(models)
-    search = Search(beam=5, max_words=recipe.data.max_words, votes=words.votes)
-    torch.manual_seed(0)
-    videos = [clip.video for clip in chosen]
-    ours = caption_videos(speaker, Features(store, recipe.data), videos, vocabulary, search)
+    thoughts = think_of(captioner, chosen, store)
     index = ReferenceIndex(references_of(chosen))
+    streams = captioner.recipe.data.streams
     table = {
         "generic": generic(chosen, train),
-        f"{NEIGHBOURS} neighbours": neighbours(store, recipe.data.streams, chosen, train),
-        "+".join(run.name for run in runs): {caption.video: caption.text for caption in ours},
+        f"{NEIGHBOURS} neighbours by {streams[0]}": neighbours(store, streams[:1], chosen, train),
+        captioner.name: {clip.video: thought.sentence.text for clip, thought in zip(chosen, thoughts, strict=True)},
     }
-    print(f"{len(chosen)} films of {words.splits}, beam 5, {words.votes} votes; CIDEr with its standard error")
+    if len(streams) > 1:
+        table[f"{NEIGHBOURS} neighbours by all streams"] = neighbours(store, streams, chosen, train)
+    print(f"{len(chosen)} films of {words.splits}; CIDEr with its standard error")
     for name, sentences in table.items():
         scores = index.score(sentences, METRICS)
         cider = np.asarray(scores.per_video["CIDEr"])
@@ -96,6 +93,10 @@ def main() -> None:
         others = "  ".join(f"{metric} {scores.corpus[metric]:.3f}" for metric in ("Bleu_4", "METEOR", "ROUGE_L"))
         distinct = len(set(sentences.values()))
         print(f"{name:30}  CIDEr {cider.mean():.3f} +- {error:.3f}  {others}  {distinct} different sentences")
+    sure = {clip.video: thought.sentence.confidence for clip, thought in zip(chosen, thoughts, strict=True)}
+    scores = index.score(table[captioner.name], ["CIDEr"])
+    ranks = rank_correlation([sure[video] for video in scores.videos], list(scores.per_video["CIDEr"]))
+    print(f"rank correlation of confidence and CIDEr: {ranks:.2f}")
 
 
 if __name__ == "__main__":

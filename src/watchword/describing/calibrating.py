@@ -66,7 +66,10 @@ def calibrate(
 
 
 def think_of(
-    captioner: CaptionerFolder, clips: Sequence[Clip], store: Store, report: Callable[[int, int], None]
+    captioner: CaptionerFolder,
+    clips: Sequence[Clip],
+    store: Store,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Thought]:
     """The best sentence for each video, as `describe` finds it."""
     voice = Voice.load(captioner)
