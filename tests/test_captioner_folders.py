@@ -200,9 +200,10 @@ def test_a_vocabulary_remembers_what_its_words_tell(tmp_path: Path) -> None:
     assert again.content == pytest.approx(vocabulary.content, rel=1e-3)
     (tmp_path / "vocabulary.txt").write_text("a\ndog\n")  # as it was written before
     assert Vocabulary.load(tmp_path / "vocabulary.txt").content is None
-    (tmp_path / "vocabulary.txt").write_text("a\t0\ndog\tmuch\n")
-    with pytest.raises(WatchwordError, match="damaged"):
-        Vocabulary.load(tmp_path / "vocabulary.txt")
+    for damaged in ("much", "nan", "-1"):
+        (tmp_path / "vocabulary.txt").write_text(f"a\t0\ndog\t{damaged}\n")
+        with pytest.raises(WatchwordError, match="damaged"):
+            Vocabulary.load(tmp_path / "vocabulary.txt")
 
 
 def test_where_sentences_vote_their_agreement_is_the_sign_of_a_good_one() -> None:

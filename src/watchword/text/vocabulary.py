@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import log
+from math import inf, log
 from pathlib import Path
 
 from watchword.errors import WatchwordError
@@ -70,8 +70,10 @@ class Vocabulary:
     def load(cls, path: Path) -> "Vocabulary":
         try:
             rows = [line.split("\t") for line in path.read_text("utf-8").split("\n")[:-1]]
-            whole = all(len(row) == 2 for row in rows)
-            return cls([row[0] for row in rows], [float(row[1]) for row in rows] if whole else None)
+            content = [float(row[1]) for row in rows] if all(len(row) == 2 for row in rows) else None
+            if content is not None and not all(0 <= value < inf for value in content):
+                raise ValueError("a word's information content is a number from 0 on")
+            return cls([row[0] for row in rows], content)
         except FileNotFoundError as error:
             raise WatchwordError(f"{path} is missing: is {path.parent} a run folder of watchword train?") from error
         except UnicodeDecodeError as error:
