@@ -161,7 +161,7 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
         pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
 
 
-def test_a_captioner_whose_recipe_says_so_lets_drawn_sentences_vote(
+def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from watchword.describing import speaking

@@ -170,7 +170,7 @@ def test_sentences_spread_evenly_stand_for_the_distribution_and_do_not_depend_on
     assert torch.equal(fewer, found[1:])
 
 
-def test_consensus_prefers_what_most_drawn_sentences_share_to_the_likeliest_one() -> None:
+def test_consensus_prefers_what_most_possible_sentences_share_to_the_likeliest_one() -> None:
     """The likeliest first word leads to endings that differ; the second likeliest always goes on in one way."""
 
     class Divided:

@@ -284,13 +284,12 @@ def likeness(some: Tensor, others: Tensor, content: Sequence[float] | None = Non
     That is CIDEr's likeness, but an n-gram weighs what its most telling word does, by `content`: CIDEr's own table of
     n-grams would be larger than a captioner. Without `content` all weigh the same.
     """
-    size = int(max(some.max(), others.max())) + 1 if content is None else len(content)
-    weights = torch.ones(size) if content is None else torch.tensor(content)
+    if content is None:
+        content = [1.0] * (int(max(some.max(), others.max())) + 1)
+    weights = torch.tensor(content, device=some.device)
     total = torch.zeros(some.shape[0], some.shape[1], others.shape[1], device=some.device)
     for order in range(1, longest + 1):
-        (mine, my_weights), (theirs, their_weights) = (
-            _grams(part, weights.to(part.device), order) for part in (some, others)
-        )
+        (mine, my_weights), (theirs, their_weights) = (_grams(part, weights, order) for part in (some, others))
         same = mine[:, :, None, :, None] == theirs[:, None, :, None, :]  # (B, S, S', G, G')
         product = torch.einsum("bstgh,bsg->bst", same.float(), my_weights)
         norms = (_norm(mine, my_weights).unsqueeze(2) * _norm(theirs, their_weights).unsqueeze(1)).sqrt()
