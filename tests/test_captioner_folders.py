@@ -161,6 +161,26 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
         pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
 
 
+def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
+    seeing = CaptionerFolder(write_captioner(tmp_path / "seeing"))
+    listening = CaptionerFolder(write_captioner(tmp_path / "listening", 1, ("appearance", "audio")))
+    both = pack([seeing, listening], tmp_path / "both")
+    assert both.recipe.data.streams == ("appearance", "audio")
+    assert both.settings() == seeing.settings() | listening.settings()
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(film, both.folder)
+    assert set(found.attention) == {"appearance", "audio"}
+    apart = CaptionerFolder(write_captioner(tmp_path / "apart", moments=4))
+    with pytest.raises(WatchwordError, match=r"differ in data\.moments"):
+        pack([seeing, apart], tmp_path / "none")
+    settings = seeing.settings()
+    settings["appearance"]["pixels"] = 96
+    other = CaptionerFolder(write_captioner(tmp_path / "other"))
+    (other.folder / "streams.json").write_text(json.dumps(settings))
+    with pytest.raises(WatchwordError, match="appearance made in two ways"):
+        pack([seeing, other], tmp_path / "none")
+
+
 def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,19 @@ def test_a_run_can_start_from_the_weights_of_another(shapes: Path, tmp_path: Pat
         loop.train(recipe(shapes, start=first.folder, model=SMALL | {"hidden_size": 12}), tmp_path / "third")
 
 
+def test_a_run_can_take_the_words_of_another_to_be_one_ensemble_with_it(shapes: Path, tmp_path: Path) -> None:
+    once = [{"epochs": 1}]
+    first = loop.train(recipe(shapes, phases=once), tmp_path / "first")
+    rows = (first.folder / "vocabulary.txt").read_text().splitlines()
+    (tmp_path / "words.txt").write_text("\n".join([*rows, "aardvark\t5"]) + "\n")  # a word that its captions lack
+    second = loop.train(recipe(shapes, phases=once, vocabulary=tmp_path / "words.txt"), tmp_path / "second")
+    assert second.vocabulary.words == (*first.vocabulary.words, "aardvark")
+    third = loop.train(recipe(shapes, phases=once, vocabulary=tmp_path / "words.txt", seed=9), tmp_path / "third")
+    assert evaluate([second, third], "val", Search(beam=1)).runs == ("second", "third")
+    with pytest.raises(WatchwordError, match="do not share a vocabulary"):
+        evaluate([first, second], "val", Search(beam=1))
+
+
 def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:
     phases = [{"epochs": 30, "learning_rate": 1e-9, "patience": 2}]  # nothing improves
     loop.train(recipe(shapes, phases=phases, selection={"by": "CIDEr"}), tmp_path / "run")

@@ -152,6 +152,7 @@ class Recipe(Settings):
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
     start: Path | None = None                       # a run whose weights and words are begun with
+    vocabulary: Path | None = None                  # another run's vocabulary.txt, to be one ensemble with it
     word_vectors: Path | None = None                # a GloVe or word2vec file that the embeddings begin with
     phases: tuple[Phase, ...] = Field((Phase(),), min_length=1)
     selection: Selection = Selection()
@@ -159,7 +160,7 @@ class Recipe(Settings):
     published: dict[str, float] = {}                # the paper's figures, beside ours in `watchword compare`
 
 
-_PATHS = (("data", "captions"), ("data", "store"), ("", "start"), ("", "word_vectors"))
+_PATHS = (("data", "captions"), ("data", "store"), ("", "start"), ("", "vocabulary"), ("", "word_vectors"))
 
 
 def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.torch import save
@@ -108,14 +109,19 @@ def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[fl
 
 
 def pack(runs: Sequence[CaptionerFolder], folder: Path) -> CaptionerFolder:
-    """A run without what only training needs, weights in half precision; several runs become an ensemble."""
+    """A run without what only training needs, weights in half precision; several runs become an ensemble.
+
+    Each reads its own streams of all that the ensemble is given. Words and search are the first one's.
+    """
     first = runs[0]
     for run in runs[1:]:
-        if run.vocabulary.checksum != first.vocabulary.checksum or run.recipe.data.streams != first.recipe.data.streams:
-            raise WatchwordError(f"{run.name} and {first.name} do not share vocabulary and streams: they cannot be one")
+        if run.vocabulary.checksum != first.vocabulary.checksum:
+            raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: they cannot be one captioner")
+        if run.recipe.data.moments != first.recipe.data.moments:
+            raise WatchwordError(f"{run.name} and {first.name} differ in data.moments: they cannot be one captioner")
     if (folder / "recipe.toml").exists():
         raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
-    settings = first.settings()
+    settings = _all_settings(runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -131,6 +137,17 @@ def pack(runs: Sequence[CaptionerFolder], folder: Path) -> CaptionerFolder:
     if calibration:
         calibration.save(folder)
     values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker
-    values["data"] |= {key: first.recipe.model_dump()["data"][key].name for key in ("captions", "store")}
-    write_whole(folder / "recipe.toml", write_toml(values | {"start": None}))  # last: it is whole now
+    values["data"] |= {key: values["data"][key].name for key in ("captions", "store")} | {"streams": tuple(settings)}
+    text = write_toml(values | {"start": None, "vocabulary": None})
+    write_whole(folder / "recipe.toml", text)  # last: it is whole now
     return CaptionerFolder(folder)
+
+
+def _all_settings(runs: Sequence[CaptionerFolder]) -> dict[str, dict[str, Any]]:
+    """What made each stream that any of the runs reads."""
+    settings: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for stream, made in run.settings().items():
+            if settings.setdefault(stream, made) != made:
+                raise WatchwordError(f"{run.name} and {runs[0].name} read {stream} made in two ways")
+    return settings

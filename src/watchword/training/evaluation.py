@@ -146,7 +146,10 @@ def open_split(runs: Sequence[Run], split: str) -> tuple[list[Clip], Features]:
     vocabulary = first.vocabulary
     for run in runs[1:]:
         if run.vocabulary.checksum != vocabulary.checksum:
-            raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: train them on one data set")
+            raise WatchwordError(
+                f"{run.name} and {first.name} do not share a vocabulary: train them on one data set, or one of them "
+                "with vocabulary=vocabulary.txt of the other"
+            )
     clips = read_annotations(first.recipe.data.captions)
     chosen = [clip for clip in clips if clip.split == split]
     if not chosen:

@@ -29,6 +29,7 @@ from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
 from watchword.store import Store
 from watchword.tensors import Batch
+from watchword.text.vocabulary import Vocabulary
 from watchword.text.word_vectors import read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
@@ -125,7 +126,12 @@ class Trainer:
                 raise WatchwordError(f"{recipe.data.captions} has no {split} videos; its splits: {_splits(clips)}")
         self.recipe, self.run = recipe, run
         start = Run(recipe.start) if recipe.start else None
-        self.vocabulary = start.vocabulary if start else build_vocabulary(parts["train"], recipe.data.min_count)
+        if start:
+            self.vocabulary = start.vocabulary
+        elif recipe.vocabulary:
+            self.vocabulary = Vocabulary.load(recipe.vocabulary)
+        else:
+            self.vocabulary = build_vocabulary(parts["train"], recipe.data.min_count)
         store = Store(recipe.data.store)
         self.data = CaptionData(parts["train"], store, self.vocabulary, recipe.data)
         self.validation = CaptionData(parts[recipe.selection.split], store, self.vocabulary, recipe.data)
