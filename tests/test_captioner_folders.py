@@ -181,6 +181,23 @@ def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
         pack([seeing, other], tmp_path / "none")
 
 
+def test_a_captioner_may_speak_together_with_one_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchword.describing.folders.SHIPPED", tmp_path / "shipped")
+    light = CaptionerFolder(write_captioner(tmp_path / "shipped" / "light"))
+    own = CaptionerFolder(write_captioner(tmp_path / "own", 1, ("appearance", "audio")))
+    named, copied = pack([own], tmp_path / "named", ["light"]), pack([own, light], tmp_path / "copied")
+    assert named.weights == [named.folder / "model.safetensors", light.folder / "model.safetensors"]
+    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    one, other = watchword.describe(film, named.folder), watchword.describe(film, copied.folder)
+    assert one.sentence == other.sentence
+    assert one.confidence == pytest.approx(other.confidence, abs=1e-3)
+    for missing in ("lighter", str(tmp_path / "own"), "../own"):
+        with pytest.raises(WatchwordError, match="unknown captioner"):
+            pack([own], tmp_path / "none", [missing])
+
+
 def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

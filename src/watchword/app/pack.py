@@ -10,6 +10,9 @@ def pack(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN... FOLDER", help="A run, or several to average; the new folder.")
     ],
+    beside: Annotated[
+        list[str] | None, typer.Option(help="A captioner that came with Watchword, averaged too; named, not copied.")
+    ] = None,
 ) -> None:
     """Make a small folder of a run, to keep or give away: weights in half precision, nothing that only training needs.
 
@@ -23,6 +26,6 @@ def pack(
     if len(runs) < 2:
         raise WatchwordError("say a run and a new folder: watchword pack runs/mine captioners/mine")
     *given, target = runs
-    packed = pack_runs([find_captioner(run) for run in given], target)
+    packed = pack_runs([find_captioner(run) for run in given], target, beside or ())
     size = sum(path.stat().st_size for path in packed.folder.iterdir())
     console.print(f"{target}: {size / 1e6:.1f} MB; try it: watchword describe clip.mp4 --model {target}")

@@ -12,7 +12,7 @@ from safetensors.torch import save
 from watchword.config import write_toml
 from watchword.data.annotations import read_annotations
 from watchword.describing.confidence import Calibration, fit, out_of_fold, rank_correlation
-from watchword.describing.folders import STREAMS_FILE, CaptionerFolder
+from watchword.describing.folders import ENSEMBLE_FILE, STREAMS_FILE, CaptionerFolder, find_shipped
 from watchword.describing.speaking import Stretch, Thought, Voice
 from watchword.errors import WatchwordError
 from watchword.files import write_whole
@@ -108,20 +108,21 @@ def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[fl
     ]
 
 
-def pack(runs: Sequence[CaptionerFolder], folder: Path) -> CaptionerFolder:
+def pack(runs: Sequence[CaptionerFolder], folder: Path, beside: Sequence[str] = ()) -> CaptionerFolder:
     """A run without what only training needs, weights in half precision; several runs become an ensemble.
 
-    Each reads its own streams of all that the ensemble is given. Words and search are the first one's.
+    Each reads its own streams of all that the ensemble is given. Words and search are the first one's. Captioners
+    `beside` them are part of the ensemble too, but named, not copied: they must come with the installation.
     """
-    first = runs[0]
-    for run in runs[1:]:
+    first, everyone = runs[0], [*runs, *map(find_shipped, beside)]
+    for run in everyone[1:]:
         if run.vocabulary.checksum != first.vocabulary.checksum:
             raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: they cannot be one captioner")
         if run.recipe.data.moments != first.recipe.data.moments:
             raise WatchwordError(f"{run.name} and {first.name} differ in data.moments: they cannot be one captioner")
     if (folder / "recipe.toml").exists():
         raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
-    settings = _all_settings(runs)
+    settings = _all_settings(everyone)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -133,7 +134,9 @@ def pack(runs: Sequence[CaptionerFolder], folder: Path) -> CaptionerFolder:
         write_whole(folder / name, save(small, metadata))
     write_whole(folder / "vocabulary.txt", first.vocabulary.text)
     write_whole(folder / STREAMS_FILE, json.dumps(settings, indent=2) + "\n")
-    calibration = Calibration.load(first.folder) if len(runs) == 1 else None
+    if beside:
+        write_whole(folder / ENSEMBLE_FILE, "\n".join(beside) + "\n")
+    calibration = Calibration.load(first.folder) if len(everyone) == 1 else None
     if calibration:
         calibration.save(folder)
     values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker

@@ -4,6 +4,7 @@
 |---|---|
 | `recipe.toml` | the recipe; `data.streams`, `data.moments`, `data.max_words` and `selection` are read |
 | `model.safetensors` | weights, float16 will do; `model.2.safetensors`, ... are averaged with it as an ensemble |
+| `ensemble.txt` | names of shipped captioners whose weights are averaged with these, one a line |
 | `vocabulary.txt` | one word a line, and how much it tells |
 | `streams.json` | stream -> the settings that made it, as in a store's `settings.json`; a run asks its store instead |
 | `calibration.json` | how sure a sentence is; written by `watchword calibrate` |
@@ -24,6 +25,7 @@ from watchword.text.vocabulary import Vocabulary
 SHIPPED = Path(__file__).parents[1] / "captioners"
 BY_CHOICE = ("full", "light")  # the best first; `light` needs no weights but those that are installed with us
 STREAMS_FILE = "streams.json"
+ENSEMBLE_FILE = "ensemble.txt"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,15 @@ class CaptionerFolder:
 
     @property
     def weights(self) -> list[Path]:
-        return sorted(self.folder.glob("model*.safetensors")) or [self.folder / "model.safetensors"]
+        """Its own, then those of the captioners that speak along."""
+        own = sorted(self.folder.glob("model*.safetensors")) or [self.folder / "model.safetensors"]
+        return [*own, *(path for name in self._others() for path in find_shipped(name).weights)]
+
+    def _others(self) -> list[str]:
+        try:
+            return (self.folder / ENSEMBLE_FILE).read_text("utf-8").split()
+        except FileNotFoundError:
+            return []
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """What made each stream that the captioner reads, by the stream's name in the recipe."""
@@ -86,9 +96,14 @@ def find_captioner(name: str | Path) -> CaptionerFolder:
         return CaptionerFolder(folder)
     if folder.is_dir():
         raise WatchwordError(f"{folder} has no recipe.toml: is it a run of watchword train, or a captioner's folder?")
-    if (SHIPPED / folder.name / "recipe.toml").is_file() and folder.name == str(name):
-        return CaptionerFolder(SHIPPED / folder.name)
-    raise unknown("captioner", str(name), shipped() or ["a run folder of watchword train"])
+    return find_shipped(str(name))
+
+
+def find_shipped(name: str) -> CaptionerFolder:
+    folder = SHIPPED / name
+    if folder.name == name and (folder / "recipe.toml").is_file():
+        return CaptionerFolder(folder)
+    raise unknown("captioner", name, shipped() or ["a run folder of watchword train"])
 
 
 def shipped() -> list[str]:
