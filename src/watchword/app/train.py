@@ -53,12 +53,11 @@ def train_own_data(videos: Path, captions: Path, output: Path, start: str | None
     from watchword.app.evaluate import evaluate
     from watchword.app.own_data import OwnData, train_own
     from watchword.app.progress import console
-    from watchword.describing.eyes import choose_captioner
-    from watchword.describing.folders import find_captioner, shipped
+    from watchword.describing.folders import FOR_TRAINING, find_captioner, shipped
 
     begin = None
-    if start != "none" and (start or shipped()):
-        begin = find_captioner(start) if start else choose_captioner()[0]
+    if start != "none" and (start or FOR_TRAINING in shipped()):
+        begin = find_captioner(start or FOR_TRAINING)
         console.print(f"beginning with the captioner {begin.name}")
     run = train_own(OwnData(videos, captions, output, begin, epochs))
     split = "test" if run.seen["splits"].get("test") else "val"
