@@ -17,13 +17,13 @@ from safetensors.torch import load_file
 from conftest import noise_stream
 from watchword.config import Phase, Recipe, Sampling, Schedule
 from watchword.data.dataset import Slot, glimpse
-from watchword.decoding import follow, rescore
+from watchword.decoding import Found, Speaker, consensus, follow, rescore
 from watchword.errors import WatchwordError
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
 from watchword.models import build_model
 from watchword.records import StreamArrays
 from watchword.store import Store
-from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
+from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream, Streams
 from watchword.training import loop
 from watchword.training.evaluation import Search, evaluate, film_losses, open_split
 from watchword.training.run import Run
@@ -201,6 +201,21 @@ def test_a_run_can_take_the_words_of_another_to_be_one_ensemble_with_it(shapes: 
     assert evaluate([second, third], "val", Search(beam=1)).runs == ("second", "third")
     with pytest.raises(WatchwordError, match="do not share a vocabulary"):
         evaluate([first, second], "val", Search(beam=1))
+
+
+@pytest.mark.parametrize(("by", "votes"), [("CIDEr", [7]), ("val_loss", [])])
+def test_sentences_vote_in_validation_only_where_they_choose_the_weights(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, votes: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def noted(speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, **named: Any) -> Found:
+        asked.append(num_sentences)
+        return consensus(speaker, streams, num_sentences, max_words, **named)
+
+    monkeypatch.setattr("watchword.training.evaluation.consensus", noted)
+    loop.train(recipe(shapes, phases=[{"epochs": 1}], selection={"by": by, "votes": 7}), tmp_path / "run")
+    assert sorted(set(asked)) == votes
 
 
 def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:

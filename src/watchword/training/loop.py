@@ -286,7 +286,8 @@ class Trainer:
         random_state = torch.get_rng_state()
         model = self.judged.eval()
         selection = self.recipe.selection
-        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, selection.votes)
+        votes = 0 if selection.by == "val_loss" else selection.votes  # sentences that choose nothing may be cheap
+        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, votes)
         captions = caption_videos(
             model, self.validation.features, self.validation.videos, self.vocabulary, search,
             device=self.accelerator.device,
