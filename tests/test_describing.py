@@ -32,6 +32,7 @@ from watchword.describing.asking import Asked
 from watchword.describing.cutting import LONGEST, SHORTEST, NetworkCuts, Stretches, cut_film
 from watchword.describing.describer import Describer
 from watchword.describing.folders import SHIPPED, CaptionerFolder, shipped
+from watchword.describing.memory import give_back
 from watchword.describing.result import Description, Sentence, Shot, Word
 from watchword.describing.timeline import chapters, join_alike
 from watchword.describing.writers import as_csv, as_json, read_shot, shot_values, srt, vtt, vtt_chapters
@@ -418,6 +419,32 @@ def test_a_long_film_becomes_a_timeline(captioner: Path, long_film: Path) -> Non
     found = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
     assert [(shot.start, shot.end) for shot in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
     assert all(shot.start <= word.seconds["appearance"] <= shot.end for shot in found for word in shot.best.words)
+
+
+def test_what_a_sentence_keeps_does_not_hold_more_in_memory(captioner: Path, clip: Path) -> None:
+    """A film of two hours has a thousand sentences: each keeps its own attention, not that of all that were found."""
+    found = watchword.describe(clip, captioner, top=2)
+    for sentence in (found.best, *found.alternatives):
+        assert sentence is not None
+        assert all(weights.base is None for weights in sentence.attention.values())
+
+
+def test_memory_is_given_back_after_each_stretch(
+    captioner: Path, long_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("watchword.describing.describer.give_back", lambda: given.append(1))
+    shots = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
+    assert len(given) == len(shots) > 1
+
+
+def test_another_c_library_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> None:
+        raise OSError(name)
+
+    give_back()
+    monkeypatch.setattr("ctypes.CDLL", none)
+    give_back()
 
 
 def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:

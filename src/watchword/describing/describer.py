@@ -8,6 +8,7 @@ from typing import overload
 from watchword.describing.asking import Asked
 from watchword.describing.eyes import choose_captioner, extractor_of, looks_of
 from watchword.describing.folders import CaptionerFolder, find_captioner
+from watchword.describing.memory import give_back
 from watchword.describing.result import Description, Looked, Shot
 from watchword.describing.speaking import Stretch, Voice
 from watchword.describing.timeline import join_alike
@@ -113,6 +114,7 @@ class Describer:
         cutting = cut_film(start, seconds)
         for begin, end, arrays in extract_stretches(self.extraction, path, names, cutting, warnings, start, most):
             yield self.speak(Stretch(begin, end, self._named(arrays)), asked)
+            give_back()
 
     def speak(self, stretch: Stretch, asked: Asked) -> Shot:
         (thoughts,) = self.voice.think([stretch], asked.beam, asked.top)

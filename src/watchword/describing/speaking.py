@@ -162,9 +162,12 @@ def stream_of(head: str) -> str:
 
 
 def _real_part(weights: Tensor, arrays: StreamArrays) -> FloatArray:
-    """(T, F, N) without what only pads the batch; of a stream without moments, one place for nothing."""
+    """(T, F, N) without what only pads the batch; of a stream without moments, one place for nothing.
+
+    A copy: a view would keep what all sentences looked at in memory for as long as the film's timeline grows.
+    """
     moments, places = (max(1, size) for size in arrays.values.shape[:2])
-    return np.asarray(weights[:, :moments, :places])
+    return np.asarray(weights[:, :moments, :places]).copy()
 
 
 def _seconds(attention: Mapping[str, FloatArray], arrays: Arrays, word: int, start: float) -> dict[str, float]:
