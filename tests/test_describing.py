@@ -429,11 +429,12 @@ def test_what_a_sentence_keeps_does_not_hold_more_in_memory(captioner: Path, cli
         assert all(weights.base is None for weights in sentence.attention.values())
 
 
-def test_memory_is_given_back_after_each_stretch(
+def test_memory_is_given_back_every_few_stretches(
     captioner: Path, long_film: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[int] = []
     monkeypatch.setattr("watchword.describing.describer.give_back", lambda: given.append(1))
+    monkeypatch.setattr("watchword.describing.describer.GIVE_BACK_EVERY", 1)
     shots = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
     assert len(given) == len(shots) > 1
 

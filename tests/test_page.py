@@ -68,7 +68,8 @@ class Server:
 @contextmanager
 def serving(library: Path, *options: str) -> Iterator[Server]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    words = [sys.executable, "-m", "watchword", "serve", "--library", str(library), *options]
+    model = ["--model", "light"]  # whatever weights are at hand
+    words = [sys.executable, "-m", "watchword", "serve", "--library", str(library), *model, *options]
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None

@@ -18,6 +18,8 @@ from watchword.media import read_timeline
 from watchword.records import Caption, StreamArrays
 from watchword.store import Store
 
+GIVE_BACK_EVERY = 16  # stretches: each time costs a seventh of a second, to have the memory again
+
 
 class Describer:
     """Opened once, it describes film after film. Networks are built when they are first needed."""
@@ -112,9 +114,11 @@ class Describer:
         from watchword.features.stretches import extract_stretches
 
         cutting = cut_film(start, seconds)
-        for begin, end, arrays in extract_stretches(self.extraction, path, names, cutting, warnings, start, most):
+        stretches = extract_stretches(self.extraction, path, names, cutting, warnings, start, most)
+        for number, (begin, end, arrays) in enumerate(stretches):
             yield self.speak(Stretch(begin, end, self._named(arrays)), asked)
-            give_back()
+            if number % GIVE_BACK_EVERY == 0:
+                give_back()
 
     def speak(self, stretch: Stretch, asked: Asked) -> Shot:
         (thoughts,) = self.voice.think([stretch], asked.beam, asked.top)
