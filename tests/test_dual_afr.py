@@ -1,6 +1,7 @@
 """dualAFR: its equations against the same done plainly, its initialisation, its figure and its analysis."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,19 @@ def test_maps_are_transformed_once_a_video_however_many_sentences() -> None:
         align.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
     follow(model, streams(), SENTENCES.repeat(1, 7, 1))
     assert rows == [2, 2, 2]
+
+
+def test_normalised_layers_have_one_scale() -> None:
+    """Keys of large layers sit where tanh is flat, and then all places weigh the same."""
+    seen = streams()
+    loud = seen | {"deep": replace(seen["deep"], values=seen["deep"].values * 1000)}
+    for normalise in (False, True):
+        model = small(normalise=normalise)
+        mine, theirs = (follow(model, given, SENTENCES).outputs for given in (seen, loud))
+        assert torch.allclose(mine, theirs, atol=1e-4) == normalise
+    values = small(normalise=True).encode(seen)[0]["values"][1].unflatten(-1, (3, 5))  # the longer film: P, L, D
+    torch.testing.assert_close(values.mean(-1), torch.zeros(values.shape[:2]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(values[:, 2].std(-1, correction=0), torch.ones(len(values)), atol=1e-3, rtol=0)
 
 
 def test_hard_attention_takes_one_place_and_one_layer() -> None:

@@ -62,6 +62,7 @@ class DualAFRConfig(CaptionerConfig):
     kernel: Kernel = "appendix"                           # of Eq. 3's filters, see layers/receptive.py
     hard: Literal["both", "layers", "places"] = "both"    # what is drawn in variant `hard`
     initial_range: float = Field(0.01, ge=0)              # appendix: weights that are not recurrent; 0: torch's own
+    normalise: bool = False                               # ours: aligned layers on one scale, docs/papers/dual_afr.md
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ class DualAFR(Captioner):
             align(*self.maps_of(streams[layer], layer, shape))
             for align, layer, shape in zip(self.align, self.layers, self.shapes, strict=True)
         ]  # L of (B, T, h, w, D)
+        if self.settings.normalise:
+            aligned = [nn.functional.layer_norm(layer, layer.shape[-1:]) for layer in aligned]
         self.check_grids({tuple(layer.shape[1:4]) for layer in aligned}, streams)
         values = torch.stack(aligned, -2).flatten(1, 3).flatten(2)  # a^_i, all layers of a place: (B, P, L * D)
         mask = streams[self.layers[-1]].mask
