@@ -12,6 +12,7 @@ from tests.captioners import WORDS, write_captioner
 from tests.films import numbered, write_film
 
 import watchword
+from conftest import weights_or_skip
 from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.data.shapes.films import ShapesConfig
@@ -162,6 +163,7 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
 
 
 def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
+    weights_or_skip("yamnet")
     seeing = CaptionerFolder(write_captioner(tmp_path / "seeing"))
     listening = CaptionerFolder(write_captioner(tmp_path / "listening", 1, ("appearance", "audio")))
     both = pack([seeing, listening], tmp_path / "both")
@@ -184,6 +186,7 @@ def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
 def test_a_captioner_may_speak_together_with_one_that_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    weights_or_skip("yamnet")
     monkeypatch.setattr("watchword.describing.folders.SHIPPED", tmp_path / "shipped")
     light = CaptionerFolder(write_captioner(tmp_path / "shipped" / "light"))
     own = CaptionerFolder(write_captioner(tmp_path / "own", 1, ("appearance", "audio")))

@@ -698,7 +698,7 @@ def test_half_a_line_of_a_killed_job_is_forgotten(captioner: Path, clip: Path, t
 # --- what is shipped -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", shipped() or [pytest.param("", marks=pytest.mark.skip("no captioner is shipped yet"))])
+@pytest.mark.parametrize("name", shipped())
 def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     folder = CaptionerFolder(SHIPPED / name)
     files = {path.name for path in folder.folder.iterdir()}
@@ -709,7 +709,15 @@ def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
 
 
-@pytest.mark.skipif("light" not in shipped(), reason="the light captioner is not shipped yet")
+def test_the_full_captioner_listens_and_looks_with_the_light_one(tmp_path: Path) -> None:
+    weights_or_skip("yamnet")
+    film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 24), [125 * index for index in range(24)],
+                      tone=440, tone_seconds=3)  # fmt: skip
+    found = watchword.describe(film, "full")
+    assert found.sentence
+    assert {"appearance", "temporal:appearance", "spatial:appearance_grid"} <= set(found.attention)
+
+
 def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:
     found = watchword.describe(clip, "light", top=3)
     assert found.sentence
