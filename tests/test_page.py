@@ -475,6 +475,24 @@ def test_a_film_is_deleted_only_when_that_is_confirmed(page: Any, server: Server
     assert all(film["name"] != "short.mp4" for film in server.ask("/api/films")["films"])
 
 
+def test_a_question_left_alone_does_not_answer_the_next(page: Any, server: Server) -> None:
+    """Closed and asked again before the page hears that it was closed: still a question, and still of its own film."""
+    asked: list[str] = []
+    page.route("**/api/films/*", lambda route: (asked.append(route.request.method), route.fulfill(status=500)))
+    expect(page.locator(".card").first).to_be_visible()
+    page.evaluate("""() => {
+        const bin = document.querySelector(".card .bin");
+        bin.click();
+        document.querySelector("dialog").close();
+        bin.click();
+    }""")
+    expect(page.get_by_role("dialog", name="Delete this film?")).to_have_count(1)
+    assert not asked
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#trouble")).to_contain_text("500")
+    assert asked == ["DELETE"]
+
+
 # --- for everybody ----------------------------------------------------------------------------------------------------
 
 # Text on what is behind it, by WCAG's formula; what lies on pictures is left out.

@@ -98,14 +98,16 @@ export class LibraryView {
   }
 }
 
-/** Asks, and deletes; true if it is gone. */
+/** Asks, and deletes; true if it is gone. Every question has a dialog of its own: the news that one is closed comes later,
+ * and must not be taken for the answer to the next. */
 export async function confirmDeletion(film) {
-  const dialog = byId("confirm");
-  byId("confirm-text").textContent =
+  const dialog = byId("confirm").content.firstElementChild.cloneNode(true);
+  dialog.querySelector(".what").textContent =
     `${film.name}, what was said about it and its evidence are removed from the library. This cannot be undone.`;
-  dialog.returnValue = "keep";
+  document.body.append(dialog);
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  dialog.remove();
   if (dialog.returnValue !== "delete") return false;
   try {
     await api.removeFilm(film.id);
