@@ -36,13 +36,20 @@ VARIANTS: dict[str, dict[str, object]] = {
     "refocus kbigru": {"variant": "kbigru", "spatial": "appearance", "audio": "motion"},
     "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
     "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},
+    "refocus projected": {
+        "variant": "vre", "spatial": "appearance", "audio": "motion", "projected_size": 8, "normalise_projected": True,
+    },
+    "soft_attention": {},
+    "soft_attention plain": {"normalise": False},
     "global2local global": {**G2L, "variant": "global"},
+    "global2local normalised": {**G2L, "normalise": True},
     "global2local aligned": {**G2L, "variant": "aligned"},
     **{f"global2local local {frames}": {**G2L, "frames": frames} for frames in (1, 2, 3)},
     "global2local argmax": {**G2L, "sampler": "argmax"},
     "stats stats": STATS,
     "stats st": {"variant": "st", **STATS},
     "stats ts": {"variant": "ts", **STATS},
+    "stats normalised": {"normalise": True, **STATS},
     "stats attention": {"variant": "st", "pooling": "attention", **STATS},
     "stats mean_attention": {"variant": "st", "pooling": "mean_attention", **STATS},
     "stats regions": {"pooling": "lstm", "without_grid": ["appearance"], **STATS},
@@ -58,8 +65,10 @@ VARIANTS: dict[str, dict[str, object]] = {
 WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
 # Parameters that only a loss of the model's own teaches; and those that choose among places, where motion has but one:
 # their tests are elsewhere.
-TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = {"refocus vre": ("watcher.refocusing.",)} | dict.fromkeys(
-    ("stats stats", "stats st", "stats ts", "stats regions"), ("st.1.attend.", "ts.1.attend.")
+TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("refocus vre", "refocus projected"), ("watcher.refocusing.",)
+) | dict.fromkeys(
+    ("stats stats", "stats st", "stats ts", "stats regions", "stats normalised"), ("st.1.attend.", "ts.1.attend.")
 ) | {
     "dual_afr hard both": ("over_places.", "over_layers."),
     "dual_afr hard layers": ("over_places.", "over_layers."),

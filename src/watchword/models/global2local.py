@@ -31,6 +31,7 @@ from watchword.layers.attention import masked_mean
 from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.moments import folding, moment_means, nearest
+from watchword.layers.projection import Projection
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Streams
 
@@ -52,6 +53,7 @@ class Global2LocalConfig(CaptionerConfig):
     frame_stream: str = "appearance"            # 2D
     clip_stream: str = "motion"                 # 3D
     region_stream: str = "regions"
+    normalise: bool = False                     # ours: projected features, before the ReLU
 
 
 class Global2Local(Captioner):
@@ -75,7 +77,9 @@ class Global2Local(Captioner):
             )
         size, hidden, attention = config.feature_size, config.hidden_size, config.attention_size
         self.roles = roles
-        self.project = nn.ModuleDict({role: nn.Linear(widths[stream], size) for role, stream in roles.items()})
+        self.project = nn.ModuleDict({
+            role: Projection(widths[stream], size, config.normalise) for role, stream in roles.items()
+        })
         self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in ("frames", "clips")})
         if self.local:
             self.attend["regions"] = BilinearAttentionWithin(hidden, size, attention)

@@ -3,7 +3,8 @@
 Venugopalan et al., Translating Videos to Natural Language Using Deep Recurrent Neural Networks, NAACL 2015,
 arXiv:1412.4729, Sec. 3: mean over frames (3.2), two LSTM layers, the vector is an input at every word (Fig. 2).
 
-Where we differ: the mean is projected to `hidden_size` first; dropout; several streams stand side by side.
+Where we differ: the mean is projected to `hidden_size` and normalised first; dropout; several streams stand side by
+side.
 Attention is returned as what it is here: the same weight for every real place.
 """
 
@@ -13,18 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Streams
 
 
-class MeanPool(Captioner):
-    Config = CaptionerConfig
+class MeanPoolConfig(CaptionerConfig):
+    normalise: bool = True                           # ours: the projected mean, before the ReLU
 
-    def __init__(self, config: CaptionerConfig, widths: Mapping[str, int], num_words: int) -> None:
+
+class MeanPool(Captioner):
+    Config = MeanPoolConfig
+
+    def __init__(self, config: MeanPoolConfig, widths: Mapping[str, int], num_words: int) -> None:
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         hidden = config.hidden_size
-        self.project = nn.Linear(sum(widths.values()), hidden)
+        self.project = Projection(sum(widths.values()), hidden, config.normalise)
         self.first_cell = LSTMCell(config.embedding_size + hidden, hidden)
         self.second_cell = LSTMCell(hidden, hidden)
         self.dropout = nn.Dropout(config.dropout)

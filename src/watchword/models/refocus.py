@@ -34,6 +34,7 @@ from watchword.errors import WatchwordError
 from watchword.layers.attention import flat_places, masked_mean
 from watchword.layers.key_frame import KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
+from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
@@ -46,6 +47,7 @@ class RefocusConfig(CaptionerConfig):
     dropout: float = Field(0.5, ge=0, lt=1)          # Sec. 4.2: at the end of the decoder, nowhere else
     attention_size: int = Field(512, ge=1)           # ours: not stated
     projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
+    normalise_projected: bool = False                # ours: then a layer norm of them, before the ReLU
     normalise: bool = False                          # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
     temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
@@ -78,7 +80,7 @@ class Refocus(Captioner):
         self.over_frames = ProductAttention(query_size, frame_size, config.attention_size)
         place_size = 0
         if self.spatial:
-            self.project_places, place_size = projection(widths[self.spatial], config.projected_size)
+            self.project_places, place_size = projection(widths[self.spatial], config)
             self.over_places = ProductAttention(query_size, place_size, config.attention_size)
         self.cell = LSTMCell(frame_size + place_size + sound_size + config.embedding_size, hidden)
         if encoded:  # o stands where a word's embedding does
@@ -207,10 +209,10 @@ class Watcher(nn.Module):
     def __init__(self, config: RefocusConfig, frame_width: int, sound_width: int) -> None:
         super().__init__()
         hidden = config.hidden_size
-        self.project_frames, self.frame_size = projection(frame_width, config.projected_size)
+        self.project_frames, self.frame_size = projection(frame_width, config)
         self.sound_size = 0
         if sound_width:
-            self.project_sound, self.sound_size = projection(sound_width, config.projected_size)
+            self.project_sound, self.sound_size = projection(sound_width, config)
         if config.variant != "attention":
             self.read = KeyFrameGRU(self.frame_size, hidden, config.normalise)
             self.with_sound = linear(hidden + self.sound_size, hidden, config.normalise)  # W_a
@@ -268,11 +270,12 @@ def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, s
     return temporal, spatial if places else "", config.audio if hears else ""
 
 
-def projection(width: int, projected_size: int) -> tuple[nn.Module, int]:
+def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:
     """A map of features to a common size, or none, and the size that comes out."""
-    if not projected_size:
+    size = config.projected_size
+    if not size:
         return nn.Identity(), width
-    return nn.Sequential(nn.Linear(width, projected_size), nn.ReLU()), projected_size
+    return nn.Sequential(Projection(width, size, config.normalise_projected), nn.ReLU()), size
 
 
 def frames_of(stream: Stream) -> tuple[Tensor, Tensor]:

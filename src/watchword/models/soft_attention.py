@@ -8,9 +8,9 @@ Yao et al., Describing Videos by Exploiting Temporal Structure, ICCV 2015, arXiv
 | Sec. 2.2, LSTM of [E[y_t-1], h_t-1, phi_t(V)] | `self.cell` |
 | Sec. 2.2, p = softmax(U_p tanh(W_p [h_t, phi_t(V), E[y_t-1]] + b_p) + d) | `self.deep_output` |
 
-Where we differ: features are first projected to `hidden_size` (one product per video; the paper attends to raw
-features); with several streams each has an attention of its own and the contexts stand side by side; dropout on words,
-features and output; the first state is a learned map of the mean feature (the paper: unstated).
+Where we differ: features are first projected to `hidden_size` and normalised (one product per video; the paper attends
+to raw features); with several streams each has an attention of its own and the contexts stand side by side; dropout on
+words, features and output; the first state is a learned map of the mean feature (the paper: unstated).
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean
+from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Streams
@@ -27,6 +28,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 class SoftAttentionConfig(CaptionerConfig):
     attention_size: int = Field(256, ge=1)
+    normalise: bool = True                           # ours: projected features, before the ReLU
 
 
 class SoftAttention(Captioner):
@@ -35,7 +37,9 @@ class SoftAttention(Captioner):
     def __init__(self, config: SoftAttentionConfig, widths: Mapping[str, int], num_words: int) -> None:
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         hidden, streams = config.hidden_size, len(widths)
-        self.project = nn.ModuleDict({name: nn.Linear(width, hidden) for name, width in widths.items()})
+        self.project = nn.ModuleDict({
+            name: Projection(width, hidden, config.normalise) for name, width in widths.items()
+        })
         self.attend = nn.ModuleDict({
             name: AdditiveAttention(hidden, hidden, config.attention_size) for name in widths
         })

@@ -39,6 +39,7 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import AdditiveAttention, masked_softmax
+from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, CATEGORY, Memory, State, Step, Streams
@@ -55,6 +56,7 @@ class StatsConfig(CaptionerConfig):
     attention_size: int = Field(128, ge=1)           # Sec. 4.1
     hidden_size: int = Field(512, ge=1)              # ours: not stated
     temperature: float = Field(0.1, gt=0)            # ours: "low"
+    normalise: bool = False                          # ours: embedded features, before the ReLU
     without_grid: tuple[str, ...] = ("regions",)     # streams whose places are others in every moment (Eq. 3 as it is)
 
 
@@ -209,7 +211,7 @@ class Stats(Captioner):
             config.hidden_size, config.embedding_size, config.feature_size, config.attention_size,
         )  # fmt: skip
         query, seen = hidden + words, len(widths) * size
-        self.project = nn.ModuleList(nn.Linear(own, size) for own in widths.values())
+        self.project = nn.ModuleList(Projection(own, size, config.normalise) for own in widths.values())
         self.st, self.ts, self.fuse = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for name in self.looked_at:
             if config.variant != "ts":
