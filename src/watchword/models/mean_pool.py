@@ -3,8 +3,8 @@
 Venugopalan et al., Translating Videos to Natural Language Using Deep Recurrent Neural Networks, NAACL 2015,
 arXiv:1412.4729, Sec. 3: mean over frames (3.2), two LSTM layers, the vector is an input at every word (Fig. 2).
 
-Where we differ: the mean is projected to `hidden_size` and normalised first; dropout; several streams stand side by
-side.
+Where we differ: the mean is projected to `hidden_size` first, where asked with a norm (`normalise`); dropout; several
+streams stand side by side.
 Attention is returned as what it is here: the same weight for every real place.
 """
 
@@ -21,7 +21,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 
 class MeanPoolConfig(CaptionerConfig):
-    normalise: bool = True                           # ours: the projected mean, before the ReLU
+    normalise: bool = False                          # ours: layer norm of the projected mean, before the ReLU
 
 
 class MeanPool(Captioner):

@@ -8,9 +8,10 @@ Yao et al., Describing Videos by Exploiting Temporal Structure, ICCV 2015, arXiv
 | Sec. 2.2, LSTM of [E[y_t-1], h_t-1, phi_t(V)] | `self.cell` |
 | Sec. 2.2, p = softmax(U_p tanh(W_p [h_t, phi_t(V), E[y_t-1]] + b_p) + d) | `self.deep_output` |
 
-Where we differ: features are first projected to `hidden_size` and normalised (one product per video; the paper attends
-to raw features); with several streams each has an attention of its own and the contexts stand side by side; dropout on
-words, features and output; the first state is a learned map of the mean feature (the paper: unstated).
+Where we differ: features are first projected to `hidden_size` (one product per video; the paper attends to raw
+features), where asked with a norm (`normalise`); with several streams each has an attention of its own and the contexts
+stand side by side; dropout on words, features and output; the first state is a learned map of the mean feature (the
+paper: unstated).
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 class SoftAttentionConfig(CaptionerConfig):
     attention_size: int = Field(256, ge=1)
-    normalise: bool = True                           # ours: projected features, before the ReLU
+    normalise: bool = False                          # ours: layer norm of projected features, before the ReLU
 
 
 class SoftAttention(Captioner):
