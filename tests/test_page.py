@@ -448,6 +448,26 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(browser: Any, t
             expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Server) -> None:
+    """As those of `full` do: over time, over the picture, and with another captioner's eyes."""
+
+    def several(route: Any) -> None:
+        told = route.fetch().json()
+        for shot in told["shots"]:
+            grid = shot["streams"].pop("grid")
+            even = np.full_like(grid["weights"], 1 / 16).tolist()
+            shot["streams"] = {"temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even}}
+        route.fulfill(json=told)
+
+    page.route("**/api/films/*/evidence", several)
+    open_film(page, server, "moments.mp4")
+    page.get_by_role("button", name="bird", exact=True).click()
+    expect(page.get_by_role("radio", name="appearance, over time")).to_be_checked()
+    expect(page.locator(".looked")).to_contain_text("looked most at")
+    page.get_by_role("radio", name="appearance grid, over the picture").check(force=True)
+    expect(page.locator(".looked")).to_contain_text("looked at all moments alike")
+
+
 # --- keeping order ----------------------------------------------------------------------------------------------------
 
 

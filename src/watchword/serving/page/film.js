@@ -6,7 +6,7 @@ import { evidenceOfShot, headsOf, light } from "./evidence.js";
 import { confirmDeletion } from "./library.js";
 import { Player } from "./player.js";
 import * as trouble from "./trouble.js";
-import { asSentence, clings, clock, confidence, counted, percent } from "./wording.js";
+import { asSentence, clings, clock, confidence, counted, lookName, percent } from "./wording.js";
 
 const FILES = [
   ["subtitles.srt", "SRT", "Subtitles for any player"],
@@ -225,7 +225,7 @@ export class FilmView {
       make("input", {
         type: "radio", name: "head", checked: head === this.head,
         onchange: () => { this.head = head; this.goToPeak(); this.showEvidence(); },
-      }), make("span", {}, head.name.replaceAll("_", " "))));
+      }), make("span", {}, lookName(head.name))));
     this.choice.replaceChildren(make("legend", { class: "unseen" }, "Stream that is looked at"), ...radios);
   }
 

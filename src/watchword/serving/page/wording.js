@@ -41,6 +41,15 @@ export function asSentence(text) {
 /** Whether a word stands close to the one before it: "'s", "n't", a comma. */
 export const clings = (word) => /^('|n't$|[.,!?;:%)])/.test(word);
 
+const LOOKS = { temporal: "over time", spatial: "over the picture" };
+
+/** "spatial:appearance_grid", as a model calls an attention of its: "appearance grid, over the picture". */
+export function lookName(name) {
+  const [kind, stream] = name.includes(":") ? name.split(":") : ["", name];
+  const words = stream.replaceAll("_", " ");
+  return LOOKS[kind] ? `${words}, ${LOOKS[kind]}` : words;
+}
+
 export function day(seconds) {
   return new Date(seconds * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
 }
