@@ -61,6 +61,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "dual_afr top_only": {"variant": "top_only", "top": "appearance"} | DUAL_AFR,
     "dual_afr projected": {**DUAL_AFR, "feature_size": 8, "kernel": "receptive"},
+    "dual_afr normalised": {"normalise": True, **DUAL_AFR},
     "dual_afr single": {"variant": "single", "layer": 1, **DUAL_AFR},
     **{f"dual_afr hard {hard}": {"variant": "hard", "hard": hard, **DUAL_AFR} for hard in ("both", "layers", "places")},
 }

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor, nn
 
+from watchword.layers.projection import Projection
 from watchword.tensors import Stream
 
 
@@ -46,17 +47,19 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 class AdditiveAttention(nn.Module):
     """Bahdanau attention: e = w' tanh(W q + U v + b).
 
-    U v is projected once per video (`keys`), W q once per sentence and word; nothing is copied per sentence.
+    U v is projected once per video (`keys`), W q once per sentence and word; nothing is copied per sentence. Keys
+    that are not normalised may grow until the tanh is 1 or -1 everywhere, and then nothing is chosen any more.
     """
 
-    def __init__(self, query_size: int, value_size: int, attention_size: int) -> None:
+    def __init__(self, query_size: int, value_size: int, attention_size: int, normalise: bool = False) -> None:
         super().__init__()
-        self.from_value = nn.Linear(value_size, attention_size)
+        self.from_value = Projection(value_size, attention_size, normalise)
         self.from_query = nn.Linear(query_size, attention_size, bias=False)
         self.energy = nn.Linear(attention_size, 1, bias=False)
 
     def keys(self, values: Tensor) -> Tensor:
-        return self.from_value(values)  # (B, L, A)
+        keys: Tensor = self.from_value(values)  # (B, L, A)
+        return keys
 
     def energies(self, query: Tensor, keys: Tensor) -> Tensor:
         """query (B, S, Q), keys (B, 1, L, A), or (B, S, L, A) where every sentence has its own -> (B, S, L)."""

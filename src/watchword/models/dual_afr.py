@@ -40,6 +40,7 @@ from watchword.layers.alignment import (
     perceptron,
 )
 from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean, masked_softmax
+from watchword.layers.projection import Projection
 from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -62,7 +63,7 @@ class DualAFRConfig(CaptionerConfig):
     kernel: Kernel = "appendix"                           # of Eq. 3's filters, see layers/receptive.py
     hard: Literal["both", "layers", "places"] = "both"    # what is drawn in variant `hard`
     initial_range: float = Field(0.01, ge=0)              # appendix: weights that are not recurrent; 0: torch's own
-    normalise: bool = False                               # ours: aligned layers on one scale, docs/papers/dual_afr.md
+    normalise: bool = False                               # ours: of layers, keys and h_1, docs/papers/dual_afr.md
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,15 @@ class DualAFR(Captioner):
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         self.settings = config
         self.top, self.layers, self.shapes = roles(config, widths)
-        self.first = nn.Linear(widths[self.top], config.hidden_size)  # C
+        self.first = Projection(widths[self.top], config.hidden_size, config.normalise)  # C
         size = 0
         if self.layers:
             size = config.feature_size or widths[self.layers[-1]]
             self.align = alignments(config, [widths[layer] for layer in self.layers], size, self.shapes)
             stacked = len(self.layers) * size
-            self.over_places = AdditiveAttention(config.hidden_size, stacked, config.attention_size)
+            self.over_places = AdditiveAttention(config.hidden_size, stacked, config.attention_size, config.normalise)
             if len(self.layers) > 1:
-                self.over_layers = AdditiveAttention(config.hidden_size, size, config.attention_size)
+                self.over_layers = AdditiveAttention(config.hidden_size, size, config.attention_size, config.normalise)
         self.draw = Draw()
         self.cell = LSTMCell(config.embedding_size + size, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
@@ -111,6 +112,9 @@ class DualAFR(Captioner):
                 parameter.uniform_(-bound, bound)
             else:
                 parameter.zero_()
+        for module in self.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.weight.fill_(1)
         self.embedding.weight[PAD] = 0
         for gate in self.cell.gates.weight.chunk(4):
             recurrent = gate[:, -self.settings.hidden_size :]
