@@ -117,6 +117,17 @@ def test_normalised_layers_have_one_scale() -> None:
     torch.testing.assert_close(values[:, 2].std(-1, correction=0), torch.ones(len(values)), atol=1e-3, rtol=0)
 
 
+def test_keys_stay_where_tanh_is_steep() -> None:
+    """However far their weights have drifted, and with the paper's initialisation, which sets all biases to 0."""
+    model = small(normalise=True)
+    with torch.no_grad():
+        for weights in (model.over_places.from_value.weight, model.first.weight):
+            weights += 50
+    memory, state = model.encode(streams())
+    assert memory["keys"].abs().max() < 4
+    assert 0.1 < state["hidden"].abs().mean() < 0.9
+
+
 def test_hard_attention_takes_one_place_and_one_layer() -> None:
     model = small(variant="hard").train()
     memory, state = model.encode(streams())

@@ -7,7 +7,7 @@ class Projection(nn.Linear):
     """A linear map, and where it is asked for a layer norm of what comes out, before a ReLU or a tanh cuts it off.
 
     Features are large and never negative, so a step of Adam moves an output by the learning rate times their sum, and
-    for all films in the same direction: by 1.2 for VGG16's on MSVD, where outputs begin with a spread of 0.8. Without
+    for all films in the same direction: by 1.3 for VGG16's on MSVD, where outputs begin with a spread of 0.8. Without
     the norm more than half of 512 units ended below 0 for every film, never to be heard of again (docs/results.md).
     """
 

@@ -17,7 +17,8 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 The rows of Tables 1 and 2 are the variants. `single` looks at one layer as it comes, at all of that layer's own places.
 
 Where we differ: the deepest layer may be projected first (`feature_size`; 0 as in the paper: as it comes); what is hard
-when films are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated).
+when films are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated); where asked
+(`normalise`) layers, keys and h_1 have a layer norm, without which their tanh soon says 1 or -1 of everything.
 """
 
 from collections.abc import Mapping
