@@ -456,7 +456,10 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
         for shot in told["shots"]:
             grid = shot["streams"].pop("grid")
             even = np.full_like(grid["weights"], 1 / 16).tolist()
-            shot["streams"] = {"temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even}}
+            shot["streams"] = {
+                "temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even},
+                "appearance": grid, "aligned:appearance": grid,
+            }  # fmt: skip
         route.fulfill(json=told)
 
     page.route("**/api/films/*/evidence", several)
@@ -466,6 +469,8 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
     expect(page.locator(".looked")).to_contain_text("looked most at")
     page.get_by_role("radio", name="appearance grid, over the picture").check(force=True)
     expect(page.locator(".looked")).to_contain_text("looked at all moments alike")
+    for name in ("appearance", "appearance, aligned"):  # one name for one way of looking
+        expect(page.get_by_role("radio", name=name, exact=True)).to_have_count(1)
 
 
 # --- keeping order ----------------------------------------------------------------------------------------------------

@@ -45,9 +45,8 @@ const LOOKS = { temporal: "over time", spatial: "over the picture" };
 
 /** "spatial:appearance_grid", as a model calls an attention of its: "appearance grid, over the picture". */
 export function lookName(name) {
-  const [kind, stream] = name.includes(":") ? name.split(":") : ["", name];
-  const words = stream.replaceAll("_", " ");
-  return LOOKS[kind] ? `${words}, ${LOOKS[kind]}` : words;
+  const [stream, kind] = name.replaceAll("_", " ").split(":").reverse();
+  return kind ? `${stream}, ${LOOKS[kind] ?? kind}` : stream;
 }
 
 export function day(seconds) {
