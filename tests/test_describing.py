@@ -249,6 +249,34 @@ def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path
     assert whole.stdout == "True\n", "torch loads it no more: quick_torch can go"
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_command_ends_at_once_and_all_that_it_said_is_there(ends: bool, tmp_path: Path) -> None:
+    lines = [
+        "import atexit, sys",
+        "from watchword.app.quick_torch import import_torch_quickly, leave",
+        "import_torch_quickly()" if ends else "import torch",
+        "atexit.register(print, 'taken apart')",
+        "print('said', 'x' * 100_000)",
+        "leave(7)",
+    ]
+    answer = python(["-c", "\n".join(lines)], tmp_path)
+    assert answer.returncode == 7, answer.stderr
+    assert answer.stdout.startswith("said x")
+    assert answer.stdout.count("x") == 100_000
+    assert ("taken apart" in answer.stdout) is not ends, "only our own quick process may skip what others asked for"
+
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "watchword", "models"]
+        answer = subprocess.run(words, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("watchword: cannot write what is to be said: ")
+    assert answer.stderr.count("\n") == 1
+
 
 def test_folders_patterns_and_lists_are_taken(captioner: Path, clip: Path, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()

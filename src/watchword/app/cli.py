@@ -1,6 +1,7 @@
 """The command line: a table of verbs. Each verb lives in a file of its own and imports what is heavy when called."""
 
-import sys
+import errno
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -24,6 +25,7 @@ from watchword.app.models import models
 from watchword.app.order import order
 from watchword.app.pack import pack
 from watchword.app.pointing import pointing
+from watchword.app.quick_torch import leave
 from watchword.app.refocus import refocus
 from watchword.app.regions import regions
 from watchword.app.score import score
@@ -38,6 +40,7 @@ from watchword.app.weights import weights
 from watchword.app.wording import wording
 from watchword.errors import WatchwordError
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 EXAMPLES = """Try it:
 
 [bold]watchword describe clip.mp4[/]   a sentence for a film, a timeline for a long one
@@ -84,9 +87,21 @@ app.add_typer(weights, name="weights", rich_help_panel="Features")
 
 
 def main() -> None:
-    """A user's mistake is one line on stderr; anything else is a bug and shows its traceback."""
+    """A user's mistake is one line on stderr, a full disk too; anything else is a bug and shows its traceback."""
     try:
         app()
     except WatchwordError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {escape(str(error))}", soft_wrap=True)
-        sys.exit(1)
+        _complain(str(error))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        _complain(f"cannot write {error.filename or 'what is to be said'}: {error.strerror}; make room, and once more")
+    except SystemExit as end:  # how every verb ends
+        if isinstance(end.code, int):
+            leave(end.code)
+        raise
+
+
+def _complain(line: str) -> NoReturn:
+    Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {escape(line)}", soft_wrap=True)
+    leave(1)

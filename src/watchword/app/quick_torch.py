@@ -1,9 +1,13 @@
 """torch in half the time, for a process that looks, speaks and ends."""
 
+import os
 import sys
+from contextlib import suppress
 from types import ModuleType
+from typing import NoReturn
 
 FOR_COMPILERS = "torch._meta_registrations"
+STAND_IN = ModuleType(FOR_COMPILERS)
 
 
 def import_torch_quickly() -> None:
@@ -13,5 +17,18 @@ def import_torch_quickly() -> None:
     process alone. Whoever imports watchword gets torch whole.
     """
     if "torch" not in sys.modules:
-        sys.modules[FOR_COMPILERS] = ModuleType(FOR_COMPILERS)
+        sys.modules[FOR_COMPILERS] = STAND_IN
     import torch  # noqa: F401
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the command's process. Where torch came in quickly it goes quickly: taking it apart is a third of a second.
+
+    By then every file is closed and every thread joined; only what was printed may still wait to be written.
+    """
+    if sys.modules.get(FOR_COMPILERS) is STAND_IN:
+        with suppress(OSError):  # nobody reads on: Python knows what to say and to answer
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    sys.exit(code)
