@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from tests.captioners import WORDS, write_captioner
 from tests.films import numbered, write_film
 
@@ -25,6 +26,7 @@ from watchword.describing.eyes import choose_captioner, missing_weights
 from watchword.describing.folders import CaptionerFolder, find_captioner
 from watchword.describing.growing import grow
 from watchword.errors import WatchwordError
+from watchword.files import write_whole
 from watchword.models.checkpoint import load_model, read_tensors
 from watchword.records import Clip, StreamArrays
 from watchword.store import Store
@@ -149,10 +151,28 @@ def test_a_packed_captioner_says_the_same_in_half_the_bytes(tmp_path: Path) -> N
         pack([whole], tmp_path / "packed")
 
 
+def test_weights_say_all_settings_of_their_model(tmp_path: Path) -> None:
+    """Those that nobody named too: a default that changes later does not change what the file builds."""
+    folder = write_captioner(tmp_path / "run")
+    tensors, metadata = read_tensors(folder / "model.safetensors")
+    described = json.loads(metadata["watchword"])
+    assert "normalise" not in CaptionerFolder(folder).recipe.model
+    assert described["settings"]["normalise"] is False
+    assert described["settings"]["hidden_size"] == 16
+    described["settings"]["normalise"] = True  # as if it had been the default when this was written
+    write_whole(folder / "model.safetensors", save(tensors, {"watchword": json.dumps(described)}))
+    with pytest.raises(WatchwordError, match="does not fit its own settings"):
+        load_model(folder / "model.safetensors", CaptionerFolder(folder).vocabulary)
+
+
 def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
     runs = [CaptionerFolder(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
     both = pack(runs, tmp_path / "both")
-    assert [path.name for path in both.weights] == ["model.2.safetensors", "model.safetensors"]
+    assert [path.name for path in both.weights] == ["model.safetensors", "model.2.safetensors"]
+    grown = grow(both, [Clip("v", "train", ("a zebra is running",))], 1, tmp_path / "grown")
+    # the one that the recipe tells of learns on
+    kept, first = (read_tensors(folder / "model.safetensors")[0] for folder in (grown, runs[0].folder))
+    assert torch.equal(kept["cell.gates.weight"], first["cell.gates.weight"].half().float())
     film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(film, both.folder)
     assert found.attention["appearance"].shape[1:] == (6, 1)

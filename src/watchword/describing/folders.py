@@ -49,8 +49,8 @@ class CaptionerFolder:
 
     @property
     def weights(self) -> list[Path]:
-        """Its own, then those of the captioners that speak along."""
-        own = sorted(self.folder.glob("model*.safetensors")) or [self.folder / "model.safetensors"]
+        """Its own, the one that the recipe tells of first, then those of the captioners that speak along."""
+        own = [self.folder / "model.safetensors", *sorted(self.folder.glob("model.*.safetensors"))]
         return [*own, *(path for name in self._others() for path in find_shipped(name).weights)]
 
     def _others(self) -> list[str]:

@@ -11,13 +11,16 @@ from torch import Tensor
 
 from watchword.errors import WatchwordError
 from watchword.files import write_whole
-from watchword.models import build_model
+from watchword.models import build_model, read_model_config
 from watchword.models.captioner import Captioner
 from watchword.text.vocabulary import Vocabulary
 
 
 def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
-    described = {"settings": dict(settings), "widths": model.widths, "vocabulary": vocabulary.checksum}
+    """All settings are kept, those that nobody named too: what the file builds does not change with a default."""
+    name, config = read_model_config(settings)
+    whole = {"name": name, **config.model_dump(mode="json")}
+    described = {"settings": whole, "widths": model.widths, "vocabulary": vocabulary.checksum}
     metadata = {"watchword": json.dumps(described)}
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     write_whole(path, save(tensors, metadata))
