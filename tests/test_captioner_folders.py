@@ -195,6 +195,8 @@ def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
     apart = CaptionerFolder(write_captioner(tmp_path / "apart", moments=4))
     with pytest.raises(WatchwordError, match=r"differ in data\.moments"):
         pack([seeing, apart], tmp_path / "none")
+    quick = pack([seeing, apart], tmp_path / "quick", moments=3)
+    assert watchword.describe(film, quick.folder).attention["appearance"].shape[1:] == (3, 1)
     settings = seeing.settings()
     settings["appearance"]["pixels"] = 96
     other = CaptionerFolder(write_captioner(tmp_path / "other"))

@@ -108,18 +108,21 @@ def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[fl
     ]
 
 
-def pack(runs: Sequence[CaptionerFolder], folder: Path, beside: Sequence[str] = ()) -> CaptionerFolder:
+def pack(
+    runs: Sequence[CaptionerFolder], folder: Path, beside: Sequence[str] = (), moments: int | None = None
+) -> CaptionerFolder:
     """A run without what only training needs, weights in half precision; several runs become an ensemble.
 
     Each reads its own streams of all that the ensemble is given. Words and search are the first one's. Captioners
-    `beside` them are part of the ensemble too, but named, not copied: they must come with the installation.
+    `beside` them are part of the ensemble too, but named, not copied: they must come with the installation. Of more
+    `moments` than so many, it will look at so many.
     """
     first, everyone = runs[0], [*runs, *map(find_shipped, beside)]
     for run in everyone[1:]:
         if run.vocabulary.checksum != first.vocabulary.checksum:
             raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: they cannot be one captioner")
-        if run.recipe.data.moments != first.recipe.data.moments:
-            raise WatchwordError(f"{run.name} and {first.name} differ in data.moments: they cannot be one captioner")
+        if moments is None and run.recipe.data.moments != first.recipe.data.moments:
+            raise WatchwordError(f"{run.name} and {first.name} differ in data.moments: say how many, --moments 14")
     if (folder / "recipe.toml").exists():
         raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
     settings = _all_settings(everyone)
@@ -141,6 +144,7 @@ def pack(runs: Sequence[CaptionerFolder], folder: Path, beside: Sequence[str] = 
         calibration.save(folder)
     values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker
     values["data"] |= {key: values["data"][key].name for key in ("captions", "store")} | {"streams": tuple(settings)}
+    values["data"] |= {"moments": moments} if moments else {}
     text = write_toml(values | {"start": None, "vocabulary": None})
     write_whole(folder / "recipe.toml", text)  # last: it is whole now
     return CaptionerFolder(folder)

@@ -24,7 +24,7 @@ from watchword.text.vocabulary import Vocabulary
 
 SHIPPED = Path(__file__).parents[1] / "captioners"
 BY_CHOICE = ("full", "light")  # the best first; `light` needs no weights but those that are installed with us
-FOR_TRAINING = "light"         # to begin with on own films: one model, and the quickest to extract for
+FOR_TRAINING = "light"         # to begin with on own films: the first of its models learns on
 STREAMS_FILE = "streams.json"
 ENSEMBLE_FILE = "ensemble.txt"
 
