@@ -190,6 +190,27 @@ def test_a_run_can_start_from_the_weights_of_another(shapes: Path, tmp_path: Pat
         loop.train(recipe(shapes, start=first.folder, model=SMALL | {"hidden_size": 12}), tmp_path / "third")
 
 
+@pytest.mark.parametrize("model", [SMALL, SMALL | {"name": "refocus", "variant": "kbigru", "spatial": "none"}])
+def test_words_alone_are_learned_of_films_that_nobody_has(shapes: Path, tmp_path: Path, model: dict[str, Any]) -> None:
+    lines = (shapes / "captions.jsonl").read_text().splitlines()
+    films = [json.loads(line) for line in lines]
+    unseen = [film | {"video": f"unseen_{film['video']}"} for film in films]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(film) + "\n" for film in unseen))
+    data = {"captions": tmp_path / "text.jsonl", "store": shapes / "store", "min_count": 1, "blind": True}
+    phases = [{"epochs": 8, "learning_rate": 0.03}]
+    loop.train(recipe(shapes, data=data, model=model, phases=phases), tmp_path / "blind")
+    rows = log_rows(tmp_path / "blind")
+    assert rows[-1]["val_loss"] < 0.8 * rows[0]["val_loss"]
+    said = evaluate([Run(tmp_path / "blind")], "val", Search(beam=1), ("CIDEr",)).captions
+    assert len({caption.text for caption in said}) == 1, "it has seen something"
+    seeing = recipe(shapes, model=model, start=tmp_path / "blind", phases=[{"epochs": 2, "learning_rate": 0.03}])
+    loop.train(seeing, tmp_path / "seeing")
+    first = log_rows(loop.train(recipe(shapes, model=model), tmp_path / "anew").folder)[0]
+    assert log_rows(tmp_path / "seeing")[0]["loss"] < first["loss"]
+    with pytest.raises(WatchwordError, match="lacks appearance of"):
+        loop.train(recipe(shapes, data=data | {"blind": False}, model=model), tmp_path / "none")
+
+
 def test_a_run_can_take_the_words_of_another_to_be_one_ensemble_with_it(shapes: Path, tmp_path: Path) -> None:
     once = [{"epochs": 1}]
     first = loop.train(recipe(shapes, phases=once), tmp_path / "first")

@@ -72,6 +72,7 @@ class Data(Settings):
     max_words: int = Field(20, ge=1)                # longer sentences are cut, without an end
     moments: int | None = Field(None, ge=1)         # of a longer stream, this many evenly chosen
     glimpse: float = Field(1.0, gt=0, le=1)         # share of the moments that training sees, drawn each time
+    blind: bool = False                             # words alone: no film is looked at, the store may lack them
     videos_per_batch: int = Field(32, ge=1)         # B
     captions_per_video: int = Field(4, ge=1)        # S
 

@@ -112,11 +112,12 @@ class CaptionData:
 
 
 class Features:
-    """Streams of videos as padded, masked tensors."""
+    """Streams of videos as padded, masked tensors; all of them empty where a captioner learns words alone."""
 
     def __init__(self, store: Store, settings: Data) -> None:
         self.store = store
         self.moments = settings.moments
+        self.is_blind = settings.blind
         self.streams = settings.streams
         self.widths = {stream: store.width(stream) for stream in settings.streams}
 
@@ -127,7 +128,7 @@ class Features:
 
     def check(self, videos: Sequence[str]) -> None:
         """Says before the first batch, in one line, what is missing."""
-        for stream in self.streams:
+        for stream in () if self.is_blind else self.streams:
             there = set(self.store.videos(stream))
             missing = [video for video in videos if video not in there]
             if missing:
@@ -137,10 +138,12 @@ class Features:
                 )
 
     def read(self, videos: Sequence[str]) -> dict[str, Stream]:
-        return {
-            stream: pad_streams([evenly_chosen(self.store.read(video, stream), self.moments) for video in videos])
-            for stream in self.streams
-        }
+        return {stream: pad_streams([self._arrays(video, stream) for video in videos]) for stream in self.streams}
+
+    def _arrays(self, video: str, stream: str) -> StreamArrays:
+        if self.is_blind:
+            return StreamArrays(np.zeros((0, 1, self.widths[stream]), np.float16), np.zeros(0), np.zeros((1, 4)))
+        return evenly_chosen(self.store.read(video, stream), self.moments)
 
     def batches(self, videos: Sequence[str], size: int) -> Iterator[Batch]:
         """Videos without sentences, in order: what decoding reads."""
