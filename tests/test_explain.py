@@ -399,6 +399,8 @@ def test_models_tell_of_key_frames_chosen_frames_layers_and_ways_of_looking() ->
     assert bars == ()
     key = int(refocus.watch(streams_of(grid, {"grid": 4}))[3])  # type: ignore[operator]
     assert marks[1].seconds == key / 2
+    once = build_model({"name": "refocus", "variant": "kbigru", **TINY}, grid, 9).eval()
+    assert insight(once, streams_of(grid, {"grid": 4}), SENTENCE) == ((), ())  # every film's middle tells of none
 
     widths = {"appearance": 6, "motion": 5, "regions": 7}
     local = build_model({"name": "global2local", "feature_size": 8, "aligned_size": 4, **TINY}, widths, 9).eval()

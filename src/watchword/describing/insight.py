@@ -27,15 +27,16 @@ def insight(speaker: Speaker, streams: Streams, sentence: Tensor) -> Insight:
 
 
 def _key_frames(model: Refocus, streams: Streams, sentence: Tensor) -> Insight:
-    """VRE: the middle frame at first, then the one that the first look found most relevant (Eq. 11)."""
-    if model.settings.variant == "attention":
+    """VRE: the middle frame at first, then the one that the first look found most relevant (Eq. 11).
+
+    Who looks once (`kbigru`) begins in the middle of every film: that tells nothing of this one.
+    """
+    if int(model.passes) < 2:
         return (), ()
     times = streams[model.temporal].times[0]
-    marks = [Mark("first_key_frame", float(times[int(model.middle_frames(streams)[0])]))]
-    if int(model.passes) == 2:
-        *_, key = model.watch(streams)
-        marks.append(Mark("key_frame", float(times[int(key[0])])))
-    return tuple(marks), ()
+    *_, key = model.watch(streams)
+    first = Mark("first_key_frame", float(times[int(model.middle_frames(streams)[0])]))
+    return (first, Mark("key_frame", float(times[int(key[0])]))), ()
 
 
 def _chosen_frames(model: Global2Local, streams: Streams, sentence: Tensor) -> Insight:
