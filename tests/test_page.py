@@ -247,9 +247,10 @@ def test_a_dropped_film_gets_its_sentence_evidence_search_and_files_and_is_there
         head = seen["streams"]["appearance"]
         over_time = np.sum(head["weights"][index], -1)
         if over_time.max() > 1.02 * over_time.mean():  # else it preferred no moment, and the page goes to the middle
-            expected = shot["words"][index]["seconds"]["appearance"]
-            assert abs(head["times"][int(over_time.argmax())] - expected) < 0.01
-            wait_until(lambda: abs(moment(page) - expected) < 0.15, 20)  # noqa: B023
+            # weights come with three digits: two moments may be the largest
+            most = [time for time, weight in zip(head["times"], over_time, strict=True) if weight >= over_time.max()]
+            assert min(abs(time - shot["words"][index]["seconds"]["appearance"]) for time in most) < 0.01
+            wait_until(lambda: min(abs(moment(page) - time) for time in most) < 0.15, 20)  # noqa: B023
         shown = page.locator(".stage canvas")
         expect(shown).to_have_attribute("data-word", str(index))
         drawn = float(shown.get_attribute("data-moment") or "nan")
