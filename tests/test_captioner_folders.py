@@ -291,6 +291,10 @@ def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeyp
     monkeypatch.setattr("watchword.describing.eyes.is_present", lambda name: True)
     chosen, hint = choose_captioner()
     assert (chosen.name, hint) == ("full", "")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    write_captioner(Path("full"))  # a run of somebody's own that has the name by chance
+    assert choose_captioner()[0].folder == tmp_path / "full"
 
 
 def test_an_unknown_name_gets_the_one_that_was_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

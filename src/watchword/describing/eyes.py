@@ -4,7 +4,7 @@ from typing import Any
 
 from watchword.backbones.weights import WEIGHTS, is_present
 from watchword.config import Settings
-from watchword.describing.folders import CaptionerFolder, find_captioner, shipped
+from watchword.describing.folders import CaptionerFolder, find_shipped, shipped
 from watchword.errors import WatchwordError
 from watchword.features.extractors import EXTRACTORS
 from watchword.features.networks import WITHOUT_WEIGHTS
@@ -59,7 +59,7 @@ def choose_captioner() -> tuple[CaptionerFolder, str]:
     """The best shipped captioner whose networks are all here, and how to get a better one, if there is."""
     hint = ""
     for name in shipped():
-        captioner = find_captioner(name)
+        captioner = find_shipped(name)
         missing = missing_weights(captioner)
         if not missing:
             return captioner, hint
