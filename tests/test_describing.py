@@ -252,7 +252,7 @@ def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_command_ends_at_once_and_all_that_it_said_is_there(ends: bool, tmp_path: Path) -> None:
     lines = [
-        "import atexit, sys",
+        "import atexit",
         "from watchword.app.quick_torch import import_torch_quickly, leave",
         "import_torch_quickly()" if ends else "import torch",
         "atexit.register(print, 'taken apart')",
@@ -264,7 +264,6 @@ def test_the_command_ends_at_once_and_all_that_it_said_is_there(ends: bool, tmp_
     assert answer.stdout.startswith("said x")
     assert answer.stdout.count("x") == 100_000
     assert ("taken apart" in answer.stdout) is not ends, "only our own quick process may skip what others asked for"
-
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
