@@ -90,7 +90,8 @@ def test_the_first_command_of_the_readme_says_what_stands_below_it(tmp_path: Pat
     assert done.returncode == 0, done.stderr
     told = re.fullmatch(r"(.+) \((0\.\d\d)\)", done.stdout.strip())
     shown = re.search(r"```\n(.+) \((0\.\d\d)\)\n```", text)
-    assert told and shown, done.stdout
+    assert told, done.stdout
+    assert shown, "the README shows no sentence"
     assert told[1] == shown[1]
     # The last digit is the machine's: another CPU adds up the same products in another order.
     assert float(told[2]) == pytest.approx(float(shown[2]), abs=0.03)

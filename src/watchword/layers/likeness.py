@@ -1,0 +1,68 @@
+"""A guess by likeness: what is known of some examples, weighed by how like each of them a film is."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from watchword.layers.attention import flat_places, masked_mean
+from watchword.tensors import Stream, Streams
+
+Vectors = Mapping[str, Tensor]  # stream -> (B, 2 D)
+
+
+def gathered(stream: Stream) -> Tensor:
+    """A stream as one vector, whatever its length: the mean over its real places and the largest, (B, 2 D)."""
+    values, mask = flat_places(stream)
+    largest = values.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
+    return torch.cat([masked_mean(values, mask), largest], -1)
+
+
+class Likeness(nn.Module):
+    """Kernel regression: a weighted sum over examples of exp(-sharpness |x - x_i|^2), added up over streams.
+
+    x are gathered streams, each number by its spread over the examples, brought to length 1. Whoever has examples sets
+    all of it at once by ridge regression (`settle`); otherwise it learns as a layer does.
+    """
+
+    def __init__(self, widths: Mapping[str, int], num_examples: int, size: int, sharpness: float = 1.0) -> None:
+        super().__init__()
+        self.sharpness = sharpness
+        self.centre = _parameters({name: torch.zeros(2 * width) for name, width in widths.items()})
+        self.spread = _parameters({name: torch.ones(2 * width) for name, width in widths.items()})
+        self.examples = _parameters({name: torch.randn(num_examples, 2 * width) for name, width in widths.items()})
+        self.share = _parameters({name: torch.ones(()) for name in widths})  # of each stream
+        self.known = nn.Linear(num_examples, size)
+
+    def forward(self, streams: Streams) -> Tensor:
+        known: Tensor = self.known(self.alike({name: gathered(streams[name]) for name in self.examples}))
+        return known
+
+    def alike(self, vectors: Vectors) -> Tensor:
+        """(B, examples): for an example itself, the sum of the shares."""
+        parts = [
+            self.share[name] * (2 * self.sharpness * (self._standard(name, vectors[name]) @ examples.T - 1)).exp()
+            for name, examples in self.examples.items()
+        ]
+        return torch.stack(parts).sum(0)
+
+    def _standard(self, name: str, vectors: Tensor) -> Tensor:
+        return functional.normalize((vectors - self.centre[name]) / self.spread[name], dim=-1)
+
+    @torch.no_grad()
+    def settle(self, vectors: Vectors, targets: Tensor, penalty: float) -> None:
+        """Makes these films the examples, and what is known of them `targets`, as far as the penalty allows."""
+        for name, values in vectors.items():
+            self.centre[name].copy_(values.mean(0))
+            self.spread[name].copy_(values.std(0) + 1e-3)
+            self.examples[name].copy_(self._standard(name, values))
+        alike = self.alike(vectors).double()  # (n, n)
+        mean = targets.double().mean(0)
+        weights = torch.linalg.solve(alike + penalty * torch.eye(len(alike)), targets.double() - mean)
+        self.known.weight.copy_(weights.T)
+        self.known.bias.copy_(mean)
+
+
+def _parameters(tensors: Mapping[str, Tensor]) -> nn.ParameterDict:
+    return nn.ParameterDict({name: nn.Parameter(tensor) for name, tensor in tensors.items()})

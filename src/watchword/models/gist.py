@@ -1,0 +1,80 @@
+"""The gist of a film first, words from it alone. Ours.
+
+A sentence encoder puts sentences that mean the same near each other. The *meaning* of a film is the mean over its
+sentences, as an encoder has them (MiniLM: 384 numbers); how a film looks and sounds is enough for a rough guess at it
+(`Likeness`), and an LSTM says what has that meaning. The two halves learn apart: guessing takes films, and there are
+few; speaking takes sentences whose meaning is known, and those are many, for they need no film.
+
+So the model reads either of two things. Stream `meaning`, where it is among the streams, is taken as it is: that is how
+the second half learns, from meanings that are made as wrong as guesses are (`recipes/captioner_meaning.py`). Without it
+the meaning is guessed from the other streams. `recipes/captioner_gist.py` puts the halves together.
+
+Meant for little data, in the way of captioners that learn from text alone (CapDec, Nukrai et al. 2022,
+arXiv:2211.00575; DeCap, Li et al. 2023, arXiv:2303.03032); theirs stand on CLIP, which has pictures and sentences in
+one space, ours on a regression.
+
+Attention is returned as what it is here: the same weight for every real place.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.likeness import Likeness
+from watchword.layers.projection import Projection
+from watchword.layers.recurrent import LSTMCell
+from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.tensors import Memory, State, Step, Streams
+
+MEANING = "meaning"
+
+
+class GistConfig(CaptionerConfig):
+    meaning_size: int = Field(384, ge=1)             # MiniLM's
+    examples: int = Field(64, ge=1)                  # films that a film is compared with
+    sharpness: float = Field(1.0, gt=0)              # of the comparison
+
+
+class Gist(Captioner):
+    Config = GistConfig
+
+    def __init__(self, config: GistConfig, widths: Mapping[str, int], num_words: int) -> None:
+        super().__init__(config, widths, num_words, output_size=config.hidden_size)
+        hidden, size = config.hidden_size, widths.get(MEANING, config.meaning_size)
+        if MEANING not in widths:
+            self.guess = Likeness(widths, config.examples, size, config.sharpness)
+        self.project = Projection(size, hidden, normalise=True)
+        self.first_state = nn.Linear(hidden, 2 * hidden)
+        self.cell = LSTMCell(config.embedding_size + hidden, hidden)
+        self.deep_output = nn.Linear(2 * hidden + config.embedding_size, hidden)
+        self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
+
+    def meaning(self, streams: Streams) -> Tensor:
+        """(B, 384): given, or guessed."""
+        if MEANING in self.widths:
+            return masked_mean(*flat_places(streams[MEANING]))
+        guessed: Tensor = self.guess(streams)
+        return guessed
+
+    def encode(self, streams: Streams) -> tuple[Memory, State]:
+        film = self.dropout(self.project(self.feature_dropout(self.meaning(streams)))).relu()  # (B, H)
+        memory = {"film": film}
+        for name in self.widths:
+            weights = streams[name].mask.to(film.dtype)
+            memory[f"{name}.weights"] = weights / weights.sum((1, 2), keepdim=True)
+        hidden, cell = self.first_state(film).tanh().unsqueeze(1).chunk(2, -1)
+        return memory, {"hidden": hidden, "cell": cell}
+
+    def step(self, words: Tensor, memory: Memory, state: State) -> Step:
+        said = self.dropout(self.embedding(words))  # (B, S, E)
+        film = memory["film"].unsqueeze(1).expand(-1, words.shape[1], -1)
+        hidden, cell = self.cell(torch.cat([said, film], -1), state["hidden"], state["cell"])
+        outputs = self.deep_output(torch.cat([hidden, film, said], -1)).tanh()
+        attention = {
+            name: memory[f"{name}.weights"].unsqueeze(1).expand(-1, words.shape[1], -1, -1) for name in self.widths
+        }
+        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)

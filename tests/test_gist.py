@@ -1,0 +1,141 @@
+"""The gist of a film: guessed by likeness, and said."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import noise_stream
+from watchword.decoding import follow
+from watchword.layers.likeness import Likeness, gathered
+from watchword.models import build_model
+from watchword.records import StreamArrays
+from watchword.store import Store
+from watchword.tensors import EOS, PAD, Stream
+from watchword.training.captioner import LoadedCaptioner
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+SENTENCES = torch.tensor([[[5, 6, EOS]], [[7, EOS, PAD]], [[4, 9, EOS]]])
+
+
+def settled(penalty: float, sharpness: float = 1.0) -> tuple[Likeness, dict[str, torch.Tensor], torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    vectors = {"appearance": torch.randn(9, 12, generator=generator), "audio": torch.randn(9, 6, generator=generator)}
+    known = torch.randn(9, 4, generator=generator)
+    guess = Likeness({"appearance": 6, "audio": 3}, 9, 4, sharpness)
+    guess.settle(vectors, known, penalty)
+    return guess, vectors, known
+
+
+def test_of_an_example_is_guessed_what_is_known_of_it() -> None:
+    guess, vectors, known = settled(penalty=1e-7)
+    torch.testing.assert_close(guess.known(guess.alike(vectors)), known, rtol=1e-3, atol=1e-3)
+
+
+def test_the_more_a_guess_costs_the_nearer_it_stays_to_the_mean() -> None:
+    far = []
+    for penalty in (0.01, 1.0, 100.0):
+        guess, vectors, known = settled(penalty)
+        far.append((guess.known(guess.alike(vectors)) - known.mean(0)).norm().item())
+    assert far[0] > far[1] > far[2]
+    assert far[2] < 0.1 * known.norm().item()
+
+
+def test_likeness_is_the_kernel_worked_by_hand() -> None:
+    guess, vectors, _ = settled(penalty=1.0, sharpness=0.5)
+    with torch.no_grad():
+        guess.share["audio"].fill_(0.25)
+    by_hand = torch.zeros(9, 9)
+    for name, share in (("appearance", 1.0), ("audio", 0.25)):
+        values = vectors[name]
+        standard = (values - values.mean(0)) / (values.std(0) + 1e-3)
+        standard /= standard.norm(dim=1, keepdim=True)
+        by_hand += share * (-0.5 * torch.cdist(standard, standard) ** 2).exp()
+    torch.testing.assert_close(guess.alike(vectors), by_hand, rtol=1e-4, atol=1e-4)
+
+
+def test_mean_and_largest_are_of_what_is_there() -> None:
+    values = torch.tensor([[[[1.0, -5.0]], [[3.0, -7.0]], [[0.0, 0.0]]]])
+    mask = torch.tensor([[[True], [True], [False]]])
+    stream = Stream(values, mask, torch.zeros(1, 3), torch.zeros(1, 3, 1, 4))
+    assert gathered(stream).tolist() == [[2.0, -6.0, 3.0, -5.0]]
+
+
+def test_a_meaning_that_is_given_is_said_as_one_that_is_guessed() -> None:
+    """The second half learns by itself: put behind the first it must say the same of the same meaning."""
+    settings = {"name": "gist", "hidden_size": 16, "embedding_size": 8, "meaning_size": 5, "examples": 7}
+    whole = build_model(settings, {"appearance": 6}, 14).eval()
+    half = build_model(settings, {"meaning": 5}, 14).eval()
+    half.load_state_dict({name: one for name, one in whole.state_dict().items() if not name.startswith("guess.")})
+    seen = {"appearance": noise_stream([4, 2, 3])}
+    guessed = whole.meaning(seen)[:, None, None]  # type: ignore[operator]
+    real = torch.ones(3, 1, 1, dtype=torch.bool)
+    given = {"meaning": Stream(guessed, real, torch.zeros(3, 1), torch.zeros(3, 1, 1, 4))}
+    torch.testing.assert_close(follow(whole, seen, SENTENCES).outputs, follow(half, given, SENTENCES).outputs)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Films of four kinds: what they look like, what is said of them, and meanings that tell the kinds apart."""
+    folder = tmp_path_factory.mktemp("gist")
+    random = np.random.default_rng(0)
+    kinds = ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]
+    looks, meanings = random.normal(size=(4, 10)), random.normal(size=(4, 384)) / 20
+    clips = [(f"video{number}", number % 4, "val" if number % 5 == 0 else "train") for number in range(60)]
+    others = [(f"film{number}", number % 4, "train") for number in range(24)]
+    store = Store(folder / "features")
+    for video, kind, _ in clips:
+        values = (looks[kind] + 0.5 * random.normal(size=(3, 10)))[:, None].astype(np.float16)
+        boxes = np.array([[0.0, 0, 1, 1]])
+        store.write(video, "appearance", StreamArrays(values, np.arange(3.0), boxes), {"made": "here"})
+    for path, films in (("msrvtt/clips", clips), ("msrvtt/captions", []), ("msvd/captions", others)):
+        rows = [{"video": video, "split": split, "captions": [kinds[kind]] * 4} for video, kind, split in films]
+        (folder / "data" / path).parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(folder / "data" / f"{path}.jsonl.gz", "wt") as out:
+            out.writelines(json.dumps(row) + "\n" for row in rows)
+    (folder / "meaning").mkdir()
+    for name, films in (("whole", clips), ("halves", clips), ("apart", others)):  # instead of a sentence encoder
+        rows_of = [meanings[kind] + 0.005 * random.normal(size=384) for _, kind, _ in films]
+        np.save(folder / "meaning" / f"{name}.npy", np.array(rows_of, np.float32))
+    run("captioner_meaning.py", folder / "data", folder / "features", folder / "meaning")
+    return folder
+
+
+def run(script: str, *words: Any) -> str:
+    command = [sys.executable, str(RECIPES / script), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -> None:
+    store = Store(made / "meaning")
+    guesses = np.stack([store.read(f"video{number}", "meaning").values[0, 0] for number in range(60)]).astype(float)
+    drawn = np.stack([store.read(f"film{number}", "meaning").values[:, 0] for number in range(24)]).astype(float)
+    assert guesses.shape == (60, 384)
+    assert drawn.shape == (24, 8, 384)
+    assert 0.6 < np.square(drawn).mean() / np.square(guesses).mean() < 1.5
+    kinds = np.stack([guesses[number::4].mean(0) for number in range(4)])
+    nearest = np.square(drawn[:, :, None] - kinds).sum(-1).argmin(-1)  # (films, draws)
+    assert (nearest == np.arange(24)[:, None] % 4).mean() > 0.9
+
+
+def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made: Path) -> None:
+    import watchword
+
+    watchword.train(
+        RECIPES / "captioner_gist.toml", f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
+        f"data.store={made / 'meaning'}", "model.hidden_size=32", "model.embedding_size=16",
+        "model.dropout=0", "selection.votes=0",
+        "phases=[{epochs=25,learning_rate=0.01}]", output=made / "spoken",
+    )  # fmt: skip
+    run("captioner_gist.py", made / "spoken", made / "meaning", made / "features", made / "films")
+    captioner = LoadedCaptioner.load(made / "films")
+    said = [caption.text for caption in captioner.describe(["video0", "video5", "video10", "video15"])]
+    assert said == ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]
