@@ -1,11 +1,14 @@
 """What a captioner of model `gist` learns from: meanings of films, and how well they can be guessed.
 
-    python recipes/captioner_meaning.py ../shared/data ../captioner_data/features ../captioner_meaning
-    python recipes/captioner_meaning.py ../shared/data ../msrvtt_store ../captioner_meaning_full appearance:1 audio:0.4
+    python recipes/captioner_meaning.py ../shared/data ../captioner_meaning appearance=../captioner_data/features
+    python recipes/captioner_meaning.py ../shared/data ../captioner_meaning_full \\
+        appearance=../captioner_data/features audio=../msrvtt_store:0.2
 
 The meaning of a film is the mean of its sentences as MiniLM has them (`watchword weights get minilm`). Made are
 
-* `guess.safetensors`: kernel regression from the streams of our MSR-VTT clips, of the train split, to their meanings;
+* `guess.safetensors`: kernel regression from streams, each from its store and with its share, to meanings. Its examples
+  are the train films that have the first stream: MSR-VTT's clips and MSVD's films, of which those whose features were
+  carried over are trusted less. A stream that a film lacks is empty, as sound is in a silent film;
 * a store with the stream `meaning`, and `captions.jsonl.gz`. Of a clip, `meaning` is the guess of a regression that did
   not know the clip. Of a film that nobody has (MSR-VTT's other train films, MSVD's) it is made of every second sentence
   and made as wrong as guesses are: brought to where guesses at it would lie, by a linear map, and moved by what a guess
@@ -16,6 +19,7 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,24 +29,28 @@ from torch import Tensor
 
 from watchword.backbones.minilm import load_encoder
 from watchword.data.dataset import evenly_chosen, pad_streams
-from watchword.layers.likeness import Likeness, gathered
+from watchword.layers.likeness import Likeness, Vectors, gathered
 from watchword.records import StreamArrays
 from watchword.store import Store
 
+Film = dict[str, Any]           # video, split, captions
+Source = tuple[Store, float]    # where a stream is, and its share
+
 MOMENTS = 14        # of a film, as the captioner reads it
-PENALTY, SHARPNESS = 0.3, 1.0
+PENALTY, SHARPNESS = 0.2, 1.0
+CARRIED = 0.3       # the trust in features that were carried over from another network, where real ones have 1
 FOLDS = 20          # a clip is guessed by what the others teach
 DRAWS = 8           # guesses at the meaning of a film that nobody has
 SMOOTHING = 1.0     # of the map from meanings to guesses
 AT_ONCE = 4096
 
 
-def main(data: Path, features: Path, target: Path, streams: dict[str, float]) -> None:
-    clips = rows(data / "msrvtt" / "clips.jsonl.gz")
+def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
+    clips, msvd = rows(data / "msrvtt" / "clips.jsonl.gz"), rows(data / "msvd" / "captions.jsonl.gz")
     ours = {clip["video"] for clip in clips}
     others = [
         *(film for film in rows(data / "msrvtt" / "captions.jsonl.gz") if film["video"] not in ours),
-        *(film | {"captions": film["captions"][: 2 * MOST]} for film in rows(data / "msvd" / "captions.jsonl.gz")),
+        *(film | {"captions": film["captions"][: 2 * MOST]} for film in msvd),
     ]
     others = [film for film in others if film["split"] == "train" and len(film["captions"]) > 1]
     target.mkdir(parents=True, exist_ok=True)
@@ -50,27 +58,37 @@ def main(data: Path, features: Path, target: Path, streams: dict[str, float]) ->
     whole = meanings([clip["captions"] for clip in clips], target / "whole.npy")
     halves = meanings([clip["captions"][::2] for clip in clips], target / "halves.npy")
     apart = meanings([film["captions"][::2] for film in others], target / "apart.npy")
-    vectors = {name: seen([clip["video"] for clip in clips], Store(features), name) for name in streams}
     train = torch.tensor([clip["split"] == "train" for clip in clips])
     mean = whole[train].mean(0)
     whole, halves, apart = whole - mean, halves - mean, apart - mean
 
-    guess = regression(vectors, whole, train, streams)
-    guesses = guess.known(guess.alike(vectors)).detach()
-    folds = torch.arange(len(clips)) % FOLDS
+    first = next(iter(sources.values()))[0]
+    there = [first.has(film["video"], next(iter(sources))) for film in others]
+    seen = {name: looked_at([*clips, *chosen(others, there)], source[0], name) for name, source in sources.items()}
+    trust = torch.tensor([*train.float(), *(trusted(first, film, sources) for film in chosen(others, there))])
+    known = torch.cat([whole, apart[torch.tensor(there, dtype=torch.bool)]])
+    shares = {name: share for name, (_, share) in sources.items()}
+
+    guess = regression(seen, known, trust, shares)
+    guesses = guess.known(guess.alike(seen)).detach()[: len(clips)]
+    folds = torch.arange(len(trust)) % FOLDS
     for fold in range(FOLDS):
-        left_out = train & (folds == fold)
-        others_teach = regression(vectors, whole, train & ~left_out, streams)
-        asked = {name: one[left_out] for name, one in vectors.items()}
-        guesses[left_out] = others_teach.known(others_teach.alike(asked)).detach()
+        left_out = (trust > 0) & (folds == fold)
+        left_out[len(clips) :] = False
+        others_teach = regression(seen, known, trust * ~left_out, shares)
+        asked = {name: one[left_out] for name, one in seen.items()}
+        guesses[left_out[: len(clips)]] = others_teach.known(others_teach.alike(asked)).detach()
     explained = 1 - (guesses - whole)[train].square().sum() / whole[train].square().sum()
-    print(f"{int(train.sum())} clips; guesses explain {explained:.1%} of what varies in the meanings of those left out")
+    print(
+        f"{int((trust > 0).sum()):,} examples; of what varies in the meanings of {int(train.sum())} clips left out in "
+        f"turn, guesses explain {explained:.1%}"
+    )
 
     scale = guesses[train].square().mean().rsqrt()
     with torch.no_grad():
         guess.known.weight *= scale
         guess.known.bias *= scale
-    save_file(guess.state_dict(), target / "guess.safetensors", {"streams": " ".join(streams)})
+    save_file(guess.state_dict(), target / "guess.safetensors", {"streams": " ".join(sources)})
 
     store, random = Store(target), np.random.default_rng(1)
     for clip, one in zip(clips, guesses * scale, strict=True):
@@ -93,18 +111,30 @@ def meanings(films: Sequence[Sequence[str]], kept: Path) -> Tensor:
     return torch.from_numpy(np.load(kept))
 
 
-def seen(videos: Sequence[str], store: Store, stream: str) -> Tensor:
+def chosen(films: Sequence[Film], there: Sequence[bool]) -> list[Film]:
+    return [film for film, one in zip(films, there, strict=True) if one]
+
+
+def trusted(store: Store, film: Film, sources: dict[str, Source]) -> float:
+    return CARRIED if "carried_from" in store.read(film["video"], next(iter(sources))).provenance else 1.0
+
+
+def looked_at(films: Sequence[Film], store: Store, stream: str) -> Tensor:
     """What the regression reads of each film, (films, 2 D)."""
-    return torch.cat([gathered(pad_streams([evenly_chosen(store.read(video, stream), MOMENTS)])) for video in videos])
+    nothing = StreamArrays(np.zeros((0, 1, store.width(stream)), np.float16), np.zeros(0), np.zeros((1, 4)))
+    there = [store.read(film["video"], stream) if store.has(film["video"], stream) else nothing for film in films]
+    return torch.cat([gathered(pad_streams([evenly_chosen(arrays, MOMENTS)])) for arrays in there])
 
 
-def regression(vectors: dict[str, Tensor], targets: Tensor, chosen: Tensor, shares: dict[str, float]) -> Likeness:
+def regression(vectors: Vectors, targets: Tensor, trust: Tensor, shares: dict[str, float]) -> Likeness:
+    """Learned from the films that are trusted."""
+    used = trust > 0
     widths = {name: one.shape[1] // 2 for name, one in vectors.items()}
-    guess = Likeness(widths, int(chosen.sum()), targets.shape[1], SHARPNESS)
+    guess = Likeness(widths, int(used.sum()), targets.shape[1], SHARPNESS)
     with torch.no_grad():
         for name, share in shares.items():
             guess.share[name].fill_(share)
-    guess.settle({name: one[chosen] for name, one in vectors.items()}, targets[chosen], PENALTY)
+    guess.settle({name: one[used] for name, one in vectors.items()}, targets[used], PENALTY / trust[used])
     return guess
 
 
@@ -128,6 +158,12 @@ def keep(store: Store, video: str, values: Tensor) -> None:
     store.write(video, "meaning", arrays, {"made_by": "recipes/captioner_meaning.py"})
 
 
+def source(word: str) -> tuple[str, Source]:
+    """`audio=../msrvtt_store:0.2`"""
+    name, _, place = word.partition("=")
+    folder, _, share = place.partition(":")
+    return name, (Store(folder), float(share or 1))
+
+
 if __name__ == "__main__":
-    wanted = dict(word.split(":") for word in sys.argv[4:] or ["appearance:1"])
-    main(*(Path(word) for word in sys.argv[1:4]), {name: float(share) for name, share in wanted.items()})
+    main(Path(sys.argv[1]), Path(sys.argv[2]), dict(map(source, sys.argv[3:])))

@@ -29,7 +29,7 @@ def settled(penalty: float, sharpness: float = 1.0) -> tuple[Likeness, dict[str,
     vectors = {"appearance": torch.randn(9, 12, generator=generator), "audio": torch.randn(9, 6, generator=generator)}
     known = torch.randn(9, 4, generator=generator)
     guess = Likeness({"appearance": 6, "audio": 3}, 9, 4, sharpness)
-    guess.settle(vectors, known, penalty)
+    guess.settle(vectors, known, torch.full((9,), penalty))
     return guess, vectors, known
 
 
@@ -103,7 +103,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, films in (("whole", clips), ("halves", clips), ("apart", others)):  # instead of a sentence encoder
         rows_of = [meanings[kind] + 0.005 * random.normal(size=384) for _, kind, _ in films]
         np.save(folder / "meaning" / f"{name}.npy", np.array(rows_of, np.float32))
-    run("captioner_meaning.py", folder / "data", folder / "features", folder / "meaning")
+    run("captioner_meaning.py", folder / "data", folder / "meaning", f"appearance={folder / 'features'}")
     return folder
 
 

@@ -51,15 +51,15 @@ class Likeness(nn.Module):
         return functional.normalize((vectors - self.centre[name]) / self.spread[name], dim=-1)
 
     @torch.no_grad()
-    def settle(self, vectors: Vectors, targets: Tensor, penalty: float) -> None:
-        """Makes these films the examples, and what is known of them `targets`, as far as the penalty allows."""
+    def settle(self, vectors: Vectors, targets: Tensor, penalties: Tensor) -> None:
+        """Makes these films the examples, and what is known of each `targets`, as far as its penalty (n,) allows."""
         for name, values in vectors.items():
             self.centre[name].copy_(values.mean(0))
             self.spread[name].copy_(values.std(0) + 1e-3)
             self.examples[name].copy_(self._standard(name, values))
         alike = self.alike(vectors).double()  # (n, n)
         mean = targets.double().mean(0)
-        weights = torch.linalg.solve(alike + penalty * torch.eye(len(alike)), targets.double() - mean)
+        weights = torch.linalg.solve(alike + penalties.double().diag(), targets.double() - mean)
         self.known.weight.copy_(weights.T)
         self.known.bias.copy_(mean)
 
