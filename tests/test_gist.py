@@ -60,6 +60,19 @@ def test_likeness_is_the_kernel_worked_by_hand() -> None:
     torch.testing.assert_close(guess.alike(vectors), by_hand, rtol=1e-4, atol=1e-4)
 
 
+def test_few_directions_are_those_in_which_examples_differ() -> None:
+    generator = torch.Generator().manual_seed(2)
+    vectors = torch.randn(40, 2, generator=generator) @ torch.randn(2, 12, generator=generator)  # two, and hardly more
+    vectors += 1e-3 * torch.randn(40, 12, generator=generator)
+    alike = []
+    for rank in (12, 2, 1):
+        guess = Likeness({"appearance": 6}, 40, 4, rank=rank)
+        guess.settle({"appearance": vectors}, torch.zeros(40, 4), torch.ones(40))
+        alike.append(guess.alike({"appearance": vectors}))
+    torch.testing.assert_close(alike[1], alike[0], rtol=0.02, atol=0.02)
+    assert (alike[2] - alike[0]).abs().max() > 0.2
+
+
 def test_mean_and_largest_are_of_what_is_there() -> None:
     values = torch.tensor([[[[1.0, -5.0]], [[3.0, -7.0]], [[0.0, 0.0]]]])
     mask = torch.tensor([[[True], [True], [False]]])

@@ -109,7 +109,7 @@ class Voice:
         if self.votes:
             return consensus(
                 self.tidy, streams, self.votes, most,
-                beams=width, length_power=power, content=self.vocabulary.content,
+                beams=2 * width, length_power=power, content=self.vocabulary.content,
             )  # fmt: skip
         return beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
 

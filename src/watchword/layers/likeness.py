@@ -22,16 +22,24 @@ def gathered(stream: Stream) -> Tensor:
 class Likeness(nn.Module):
     """Kernel regression: a weighted sum over examples of exp(-sharpness |x - x_i|^2), added up over streams.
 
-    x are gathered streams, each number by its spread over the examples, brought to length 1. Whoever has examples sets
-    all of it at once by ridge regression (`settle`); otherwise it learns as a layer does.
+    x are gathered streams, each number by its spread over the examples, brought to length 1; of that, what lies in the
+    `rank` directions in which examples differ most. Whoever has examples sets all of it at once by ridge regression
+    (`settle`); otherwise it learns as a layer does.
     """
 
-    def __init__(self, widths: Mapping[str, int], num_examples: int, size: int, sharpness: float = 1.0) -> None:
+    def __init__(
+        self, widths: Mapping[str, int], num_examples: int, size: int, sharpness: float = 1.0, rank: int = 256
+    ) -> None:
         super().__init__()
         self.sharpness = sharpness
-        self.centre = _parameters({name: torch.zeros(2 * width) for name, width in widths.items()})
-        self.spread = _parameters({name: torch.ones(2 * width) for name, width in widths.items()})
-        self.examples = _parameters({name: torch.randn(num_examples, 2 * width) for name, width in widths.items()})
+        doubled = {name: 2 * width for name, width in widths.items()}
+        ranks = {name: min(rank, num_examples, width) for name, width in doubled.items()}
+        self.centre = _parameters({name: torch.zeros(width) for name, width in doubled.items()})
+        self.spread = _parameters({name: torch.ones(width) for name, width in doubled.items()})
+        self.directions = _parameters({
+            name: torch.randn(width, ranks[name]) * width**-0.5 for name, width in doubled.items()
+        })
+        self.examples = _parameters({name: torch.randn(num_examples, one) for name, one in ranks.items()})
         self.share = _parameters({name: torch.ones(()) for name in widths})  # of each stream
         self.known = nn.Linear(num_examples, size)
 
@@ -42,7 +50,7 @@ class Likeness(nn.Module):
     def alike(self, vectors: Vectors) -> Tensor:
         """(B, examples): for an example itself, the sum of the shares."""
         parts = [
-            self.share[name] * (2 * self.sharpness * (self._standard(name, vectors[name]) @ examples.T - 1)).exp()
+            self.share[name] * (2 * self.sharpness * (self._placed(name, vectors[name]) @ examples.T - 1)).exp()
             for name, examples in self.examples.items()
         ]
         return torch.stack(parts).sum(0)
@@ -50,18 +58,30 @@ class Likeness(nn.Module):
     def _standard(self, name: str, vectors: Tensor) -> Tensor:
         return functional.normalize((vectors - self.centre[name]) / self.spread[name], dim=-1)
 
+    def _placed(self, name: str, vectors: Tensor) -> Tensor:
+        placed: Tensor = self._standard(name, vectors) @ self.directions[name]  # (B, rank)
+        return placed
+
     @torch.no_grad()
     def settle(self, vectors: Vectors, targets: Tensor, penalties: Tensor) -> None:
         """Makes these films the examples, and what is known of each `targets`, as far as its penalty (n,) allows."""
         for name, values in vectors.items():
             self.centre[name].copy_(values.mean(0))
             self.spread[name].copy_(values.std(0) + 1e-3)
-            self.examples[name].copy_(self._standard(name, values))
+            self.directions[name].copy_(_main_directions(self._standard(name, values), self.directions[name].shape[1]))
+            self.examples[name].copy_(self._placed(name, values))
         alike = self.alike(vectors).double()  # (n, n)
         mean = targets.double().mean(0)
         weights = torch.linalg.solve(alike + penalties.double().diag(), targets.double() - mean)
         self.known.weight.copy_(weights.T)
         self.known.bias.copy_(mean)
+
+
+def _main_directions(rows: Tensor, rank: int) -> Tensor:
+    """(n, D) -> (D, rank), of length 1 and at right angles: those along which the rows are longest."""
+    sizes, vectors = torch.linalg.eigh((rows @ rows.T).double())  # ascending
+    lengths = sizes[-rank:].clamp(min=0).sqrt()
+    return (rows.double().T @ (vectors[:, -rank:] * torch.where(lengths > 1e-6, 1 / lengths, 0.0))).float()
 
 
 def _parameters(tensors: Mapping[str, Tensor]) -> nn.ParameterDict:

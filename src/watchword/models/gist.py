@@ -13,7 +13,7 @@ Meant for little data, in the way of captioners that learn from text alone (CapD
 arXiv:2211.00575; DeCap, Li et al. 2023, arXiv:2303.03032); theirs stand on CLIP, which has pictures and sentences in
 one space, ours on a regression.
 
-Attention is returned as what it is here: the same weight for every real place.
+There is no attention to return: a film is looked at once, as a whole.
 """
 
 from collections.abc import Mapping
@@ -36,6 +36,7 @@ class GistConfig(CaptionerConfig):
     meaning_size: int = Field(384, ge=1)             # MiniLM's
     examples: int = Field(64, ge=1)                  # films that a film is compared with
     sharpness: float = Field(1.0, gt=0)              # of the comparison
+    rank: int = Field(256, ge=1)                     # directions of each stream in which films are compared
 
 
 class Gist(Captioner):
@@ -45,7 +46,7 @@ class Gist(Captioner):
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         hidden, size = config.hidden_size, widths.get(MEANING, config.meaning_size)
         if MEANING not in widths:
-            self.guess = Likeness(widths, config.examples, size, config.sharpness)
+            self.guess = Likeness(widths, config.examples, size, config.sharpness, config.rank)
         self.project = Projection(size, hidden, normalise=True)
         self.first_state = nn.Linear(hidden, 2 * hidden)
         self.cell = LSTMCell(config.embedding_size + hidden, hidden)
@@ -62,19 +63,12 @@ class Gist(Captioner):
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         film = self.dropout(self.project(self.feature_dropout(self.meaning(streams)))).relu()  # (B, H)
-        memory = {"film": film}
-        for name in self.widths:
-            weights = streams[name].mask.to(film.dtype)
-            memory[f"{name}.weights"] = weights / weights.sum((1, 2), keepdim=True)
         hidden, cell = self.first_state(film).tanh().unsqueeze(1).chunk(2, -1)
-        return memory, {"hidden": hidden, "cell": cell}
+        return {"film": film}, {"hidden": hidden, "cell": cell}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         said = self.dropout(self.embedding(words))  # (B, S, E)
         film = memory["film"].unsqueeze(1).expand(-1, words.shape[1], -1)
         hidden, cell = self.cell(torch.cat([said, film], -1), state["hidden"], state["cell"])
         outputs = self.deep_output(torch.cat([hidden, film, said], -1)).tanh()
-        attention = {
-            name: memory[f"{name}.weights"].unsqueeze(1).expand(-1, words.shape[1], -1, -1) for name in self.widths
-        }
-        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)
+        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, {})
