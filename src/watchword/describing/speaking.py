@@ -104,7 +104,10 @@ class Voice:
         return replace(sentence, marks=marks, bars=bars)
 
     def _search(self, streams: Streams, width: int, top: int) -> Found:
-        """A few more than asked for: two may be the same once loose ends are gone."""
+        """A few more than asked for: two may be the same once loose ends are gone.
+
+        Where sentences vote, on twice as many as `evaluate` lets stand: more to choose from paid (docs/results.md).
+        """
         width, most, power = max(width, top), self.max_words + 1, self.length_power
         if self.votes:
             return consensus(
