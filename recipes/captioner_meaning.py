@@ -10,14 +10,19 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
   are the train films that have the first stream: MSR-VTT's clips and MSVD's films, of which those whose features were
   carried over are trusted less. A stream that a film lacks is empty, as sound is in a silent film;
 * a store with the stream `meaning`, and `captions.jsonl.gz`. Of a clip, `meaning` is the guess of a regression that did
-  not know the clip. Of a film that nobody has (MSR-VTT's other train films, MSVD's) it is made of every second sentence
-  and made as wrong as guesses are: brought to where guesses at it would lie, by a linear map, and moved by what a guess
-  at some clip missed; DRAWS times. The other sentences are those to learn, so that no sentence is part of the meaning
-  that it is learned with. With `data.glimpse` every look is at one of the draws.
+  not know the clip. A film that nobody has (MSR-VTT's other train films, MSVD's) is there twice: its meaning is made of
+  every second sentence and the others are to be learned, so that no sentence is part of the meaning that it is learned
+  with. That meaning is made as wrong as guesses are: brought to where guesses at it would lie, by a linear map, and
+  moved by what a guess at some clip missed; DRAWS times. With `data.glimpse` every look is at one of the draws;
+* in that store also the first stream, as far as there is one, for words that look at it; else it is empty.
+
+Every HELD_OUT-th train clip is put to the validation clips: what speaks never learns its sentences, and its meaning was
+guessed by what did not know it, so a confidence can be fitted there. The regression that ships knows it.
 """
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +47,7 @@ CARRIED = 0.3       # the trust in features that were carried over from another 
 FOLDS = 20          # a clip is guessed by what the others teach
 DRAWS = 8           # guesses at the meaning of a film that nobody has
 SMOOTHING = 1.0     # of the map from meanings to guesses
+HELD_OUT = 6        # every sixth of the train clips is not spoken of in training
 AT_ONCE = 4096
 
 
@@ -55,18 +61,18 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
     others = [film for film in others if film["split"] == "train" and len(film["captions"]) > 1]
     target.mkdir(parents=True, exist_ok=True)
 
-    whole = meanings([clip["captions"] for clip in clips], target / "whole.npy")
-    halves = meanings([clip["captions"][::2] for clip in clips], target / "halves.npy")
-    apart = meanings([film["captions"][::2] for film in others], target / "apart.npy")
+    halves = meanings(clips, target / "clips.npy")  # (clips, 2, 384)
+    apart = meanings(others, target / "films.npy")
     train = torch.tensor([clip["split"] == "train" for clip in clips])
-    mean = whole[train].mean(0)
-    whole, halves, apart = whole - mean, halves - mean, apart - mean
+    mean = halves[train].mean((0, 1))
+    halves, apart = halves - mean, apart - mean
+    whole = halves.mean(1)
 
     first = next(iter(sources.values()))[0]
     there = [first.has(film["video"], next(iter(sources))) for film in others]
     seen = {name: looked_at([*clips, *chosen(others, there)], source[0], name) for name, source in sources.items()}
     trust = torch.tensor([*train.float(), *(trusted(first, film, sources) for film in chosen(others, there))])
-    known = torch.cat([whole, apart[torch.tensor(there, dtype=torch.bool)]])
+    known = torch.cat([whole, apart.mean(1)[torch.tensor(there, dtype=torch.bool)]])
     shares = {name: share for name, (_, share) in sources.items()}
 
     guess = regression(seen, known, trust, shares)
@@ -91,23 +97,34 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
     save_file(guess.state_dict(), target / "guess.safetensors", {"streams": " ".join(sources)})
 
     store, random = Store(target), np.random.default_rng(1)
+    looked, eye = next(iter(sources)), sources[next(iter(sources))][0]
     for clip, one in zip(clips, guesses * scale, strict=True):
         keep(store, clip["video"], one.unsqueeze(0))
-    follows, misses = errors(halves[train], guesses[train])
-    for film, one in zip(others, apart @ follows, strict=True):
-        drawn = torch.from_numpy(random.choice(len(misses), DRAWS, replace=False))
-        keep(store, film["video"], (one + misses[drawn]) * scale)
-    write(target / "captions.jsonl.gz", [*clips, *(film | {"captions": film["captions"][1::2]} for film in others)])
+        copy(store, clip["video"], clip["video"], eye, looked)
+    follows, misses = errors(halves[train][:, 0], guesses[train])
+    learned = []
+    for film, both in zip(others, apart @ follows, strict=True):
+        for half, one in enumerate(both):
+            name = f"{film['video']}.{half}"
+            drawn = torch.from_numpy(random.choice(len(misses), DRAWS, replace=False))
+            keep(store, name, (one + misses[drawn]) * scale)
+            copy(store, film["video"], name, eye, looked)
+            learned.append(film | {"video": name, "captions": film["captions"][1 - half :: 2]})
+    held_out = [clip["video"] for clip in clips if clip["split"] == "train"][::HELD_OUT]
+    clips = [clip | {"split": "val"} if clip["video"] in held_out else clip for clip in clips]
+    write(target / "captions.jsonl.gz", [*clips, *learned])
 
 
-def meanings(films: Sequence[Sequence[str]], kept: Path) -> Tensor:
-    """(films, 384), the mean over each film's sentences; kept in a file, for it takes minutes."""
+def meanings(films: Sequence[Film], kept: Path) -> Tensor:
+    """(films, 2, 384), the means over every second sentence and over the others; in a file, for it takes minutes."""
     if not kept.exists():
         encoder = load_encoder()
-        sentences = [sentence for film in films for sentence in film]
+        halves = [film["captions"][half::2] for film in films for half in (0, 1)]
+        sentences = sorted({sentence for half in halves for sentence in half}, key=len)
         vectors = [encoder.encode(sentences[start : start + AT_ONCE]) for start in range(0, len(sentences), AT_ONCE)]
-        ends = np.cumsum([len(film) for film in films])[:-1]
-        np.save(kept, np.stack([part.mean(0) for part in np.split(np.concatenate(vectors), ends)]))
+        rows_of = dict(zip(sentences, np.concatenate(vectors), strict=True))
+        means = np.stack([np.mean([rows_of[sentence] for sentence in half], 0) for half in halves])
+        np.save(kept, means.reshape(len(films), 2, -1))
     return torch.from_numpy(np.load(kept))
 
 
@@ -156,6 +173,13 @@ def keep(store: Store, video: str, values: Tensor) -> None:
     """(draws, 384) as moments of a stream."""
     arrays = StreamArrays(values.half().numpy()[:, None], np.zeros(len(values), np.float32), np.array([[0, 0, 1, 1]]))
     store.write(video, "meaning", arrays, {"made_by": "recipes/captioner_meaning.py"})
+
+
+def copy(store: Store, video: str, name: str, source: Store, stream: str) -> None:
+    """A stream of a film under another name; empty where it is not there."""
+    nothing = StreamArrays(np.zeros((0, 1, source.width(stream)), np.float16), np.zeros(0), np.zeros((1, 4)))
+    arrays = source.read(video, stream) if source.has(video, stream) else nothing
+    store.write(name, stream, replace(arrays, provenance={}), source.settings(stream))
 
 
 def source(word: str) -> tuple[str, Source]:

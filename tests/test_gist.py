@@ -48,13 +48,17 @@ def test_the_more_a_guess_costs_the_nearer_it_stays_to_the_mean() -> None:
 
 
 def test_likeness_is_the_kernel_worked_by_hand() -> None:
-    guess, vectors, _ = settled(penalty=1.0, sharpness=0.5)
+    guess, vectors, known = settled(penalty=1.0, sharpness=0.5)
     with torch.no_grad():
         guess.share["audio"].fill_(0.25)
     by_hand = torch.zeros(9, 9)
     for name, share in (("appearance", 1.0), ("audio", 0.25)):
         values = vectors[name]
-        standard = (values - values.mean(0)) / (values.std(0) + 1e-3)
+        spread = values.std(0) + 1e-3
+        standard = (values - values.mean(0)) / spread
+        slopes = (standard.T @ (known - known.mean(0))) / standard.square().sum(0).unsqueeze(-1)  # of lines
+        explained = (slopes.unsqueeze(0) * standard.unsqueeze(-1)).square().sum((0, 2))  # by each number alone
+        standard *= explained / explained.mean()
         standard /= standard.norm(dim=1, keepdim=True)
         by_hand += share * (-0.5 * torch.cdist(standard, standard) ** 2).exp()
     torch.testing.assert_close(guess.alike(vectors), by_hand, rtol=1e-4, atol=1e-4)
@@ -93,6 +97,25 @@ def test_a_meaning_that_is_given_is_said_as_one_that_is_guessed() -> None:
     torch.testing.assert_close(follow(whole, seen, SENTENCES).outputs, follow(half, given, SENTENCES).outputs)
 
 
+def test_words_look_at_streams_that_are_named() -> None:
+    settings = {"name": "gist", "hidden_size": 16, "embedding_size": 8, "meaning_size": 5, "examples": 7}
+    torch.manual_seed(0)
+    model = build_model(settings | {"looks": ["appearance"]}, {"appearance": 6, "audio": 6}, 14).eval()
+    seen = {"appearance": noise_stream([4, 2, 3]), "audio": noise_stream([2, 2, 1])}
+    with torch.no_grad():
+        model.guess.known.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it guesses the same
+    attention = follow(model, seen, SENTENCES, keep_attention=True).attention
+    assert list(attention) == ["appearance"]
+    weights = attention["appearance"][:, 0].sum(-1)  # (B, T, F)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 3))
+    assert not weights[1, :, 2:].any()
+    moved = {name: one if name == "audio" else noise_stream([4, 2, 3], seed=9) for name, one in seen.items()}
+    deaf = {name: one if name == "appearance" else noise_stream([2, 2, 1], seed=9) for name, one in seen.items()}
+    before, after, still = (follow(model, streams, SENTENCES).outputs for streams in (seen, moved, deaf))
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(still, before)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Films of four kinds: what they look like, what is said of them, and meanings that tell the kinds apart."""
@@ -113,8 +136,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with gzip.open(folder / "data" / f"{path}.jsonl.gz", "wt") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
     (folder / "meaning").mkdir()
-    for name, films in (("whole", clips), ("halves", clips), ("apart", others)):  # instead of a sentence encoder
-        rows_of = [meanings[kind] + 0.005 * random.normal(size=384) for _, kind, _ in films]
+    for name, films in (("clips", clips), ("films", others)):  # instead of a sentence encoder
+        rows_of = [meanings[kind] + 0.005 * random.normal(size=(2, 384)) for _, kind, _ in films]
         np.save(folder / "meaning" / f"{name}.npy", np.array(rows_of, np.float32))
     run("captioner_meaning.py", folder / "data", folder / "meaning", f"appearance={folder / 'features'}")
     return folder
@@ -130,13 +153,39 @@ def run(script: str, *words: Any) -> str:
 def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -> None:
     store = Store(made / "meaning")
     guesses = np.stack([store.read(f"video{number}", "meaning").values[0, 0] for number in range(60)]).astype(float)
-    drawn = np.stack([store.read(f"film{number}", "meaning").values[:, 0] for number in range(24)]).astype(float)
+    halves = [f"film{number}.{half}" for half in (0, 1) for number in range(24)]
+    drawn = np.stack([store.read(half, "meaning").values[:, 0] for half in halves]).astype(float)
     assert guesses.shape == (60, 384)
-    assert drawn.shape == (24, 8, 384)
+    assert drawn.shape == (48, 8, 384)
     assert 0.6 < np.square(drawn).mean() / np.square(guesses).mean() < 1.5
     kinds = np.stack([guesses[number::4].mean(0) for number in range(4)])
-    nearest = np.square(drawn[:, :, None] - kinds).sum(-1).argmin(-1)  # (films, draws)
-    assert (nearest == np.arange(24)[:, None] % 4).mean() > 0.9
+    nearest = np.square(drawn[:, :, None] - kinds).sum(-1).argmin(-1)  # (halves, draws)
+    assert (nearest == np.arange(48)[:, None] % 4).mean() > 0.9
+
+
+def test_no_sentence_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
+    with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
+        films = {film["video"]: film for film in map(json.loads, lines)}
+    with gzip.open(made / "data" / "msvd" / "captions.jsonl.gz", "rt") as lines:
+        for film in map(json.loads, lines):
+            halves = [films[f"{film['video']}.{half}"]["captions"] for half in (0, 1)]
+            assert halves == [film["captions"][1::2], film["captions"][::2]]  # .0 has the meaning of the even ones
+
+
+def test_some_clips_are_held_out_of_speaking(made: Path) -> None:
+    with gzip.open(made / "data" / "msrvtt" / "clips.jsonl.gz", "rt") as lines:
+        before = {clip["video"]: clip["split"] for clip in map(json.loads, lines)}
+    with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
+        after = {clip["video"]: clip["split"] for clip in map(json.loads, lines)}
+    moved = [video for video, split in before.items() if after[video] != split]
+    assert len(moved) == 8  # every sixth of 48
+    assert {(before[video], after[video]) for video in moved} == {("train", "val")}
+
+
+def test_a_film_that_nobody_has_shows_words_nothing(made: Path) -> None:
+    store = Store(made / "meaning")
+    assert store.shape("video0", "appearance") == (3, 1, 10)
+    assert store.shape("film0.1", "appearance") == (0, 1, 10)
 
 
 def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made: Path) -> None:

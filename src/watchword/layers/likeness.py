@@ -22,9 +22,9 @@ def gathered(stream: Stream) -> Tensor:
 class Likeness(nn.Module):
     """Kernel regression: a weighted sum over examples of exp(-sharpness |x - x_i|^2), added up over streams.
 
-    x are gathered streams, each number by its spread over the examples, brought to length 1; of that, what lies in the
-    `rank` directions in which examples differ most. Whoever has examples sets all of it at once by ridge regression
-    (`settle`); otherwise it learns as a layer does.
+    x are gathered streams, each number by its spread over the examples and by how much it tells, brought to length 1;
+    of that, what lies in the `rank` directions in which examples differ most. Whoever has examples sets all of it at
+    once by ridge regression (`settle`); otherwise it learns as a layer does.
     """
 
     def __init__(
@@ -64,10 +64,14 @@ class Likeness(nn.Module):
 
     @torch.no_grad()
     def settle(self, vectors: Vectors, targets: Tensor, penalties: Tensor) -> None:
-        """Makes these films the examples, and what is known of each `targets`, as far as its penalty (n,) allows."""
+        """Makes these films the examples, and what is known of each `targets`, as far as its penalty (n,) allows.
+
+        A number counts by the share of the targets that a line through it would explain, in films that cost little.
+        """
         for name, values in vectors.items():
+            spread = values.std(0) + 1e-3
             self.centre[name].copy_(values.mean(0))
-            self.spread[name].copy_(values.std(0) + 1e-3)
+            self.spread[name].copy_(spread / _telling(values / spread, targets, penalties**-2))
             self.directions[name].copy_(_main_directions(self._standard(name, values), self.directions[name].shape[1]))
             self.examples[name].copy_(self._placed(name, values))
         alike = self.alike(vectors).double()  # (n, n)
@@ -75,6 +79,15 @@ class Likeness(nn.Module):
         weights = torch.linalg.solve(alike + penalties.double().diag(), targets.double() - mean)
         self.known.weight.copy_(weights.T)
         self.known.bias.copy_(mean)
+
+
+def _telling(values: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """(n, D), (n, M), (n,) -> (D,): how much of all targets a line through one number explains; 1 in the mean."""
+    weights = (weights / weights.sum()).unsqueeze(-1)
+    values, targets = values - (weights * values).sum(0), targets - (weights * targets).sum(0)
+    together = ((weights * values).T @ targets).square().sum(1)  # (D,)
+    share = together / (weights * values.square()).sum(0).clamp(min=1e-6)
+    return share / share.mean() if share.any() else torch.ones_like(share)
 
 
 def _main_directions(rows: Tensor, rank: int) -> Tensor:

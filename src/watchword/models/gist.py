@@ -13,7 +13,9 @@ Meant for little data, in the way of captioners that learn from text alone (CapD
 arXiv:2211.00575; DeCap, Li et al. 2023, arXiv:2303.03032); theirs stand on CLIP, which has pictures and sentences in
 one space, ours on a regression.
 
-There is no attention to return: a film is looked at once, as a whole.
+Where streams are named in `looks`, every word may look at them besides, by additive attention as in `soft_attention`:
+what it sees there is added to the gist. A film that nobody has shows it one empty place. Without them a film is looked
+at once, as a whole, and there is no attention to return.
 """
 
 from collections.abc import Mapping
@@ -22,7 +24,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean
 from watchword.layers.likeness import Likeness
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
@@ -37,6 +39,8 @@ class GistConfig(CaptionerConfig):
     examples: int = Field(64, ge=1)                  # films that a film is compared with
     sharpness: float = Field(1.0, gt=0)              # of the comparison
     rank: int = Field(256, ge=1)                     # directions of each stream in which films are compared
+    looks: tuple[str, ...] = ()                      # streams that every word may look at
+    attention_size: int = Field(128, ge=1)
 
 
 class Gist(Captioner):
@@ -48,6 +52,10 @@ class Gist(Captioner):
         if MEANING not in widths:
             self.guess = Likeness(widths, config.examples, size, config.sharpness, config.rank)
         self.project = Projection(size, hidden, normalise=True)
+        self.see = nn.ModuleDict({name: Projection(widths[name], hidden, normalise=True) for name in config.looks})
+        self.attend = nn.ModuleDict({
+            name: AdditiveAttention(hidden, hidden, config.attention_size) for name in config.looks
+        })
         self.first_state = nn.Linear(hidden, 2 * hidden)
         self.cell = LSTMCell(config.embedding_size + hidden, hidden)
         self.deep_output = nn.Linear(2 * hidden + config.embedding_size, hidden)
@@ -64,11 +72,23 @@ class Gist(Captioner):
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         film = self.dropout(self.project(self.feature_dropout(self.meaning(streams)))).relu()  # (B, H)
         hidden, cell = self.first_state(film).tanh().unsqueeze(1).chunk(2, -1)
-        return {"film": film}, {"hidden": hidden, "cell": cell}
+        memory = {"film": film}
+        for name in self.see:
+            values, _ = flat_places(streams[name])
+            values = self.dropout(self.see[name](self.feature_dropout(values))).relu()  # (B, L, H)
+            memory |= {f"{name}.values": values, f"{name}.keys": self.attend[name].keys(values)}
+            memory[f"{name}.mask"] = streams[name].mask
+        return memory, {"hidden": hidden, "cell": cell}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         said = self.dropout(self.embedding(words))  # (B, S, E)
         film = memory["film"].unsqueeze(1).expand(-1, words.shape[1], -1)
+        attention = {}
+        for name in self.see:
+            keys, values, mask = (memory[f"{name}.{part}"] for part in ("keys", "values", "mask"))
+            context, weights = self.attend[name](state["hidden"], keys, values, mask.flatten(1))
+            film = film + context
+            attention[name] = weights.unflatten(-1, mask.shape[1:])  # (B, S, F, N)
         hidden, cell = self.cell(torch.cat([said, film], -1), state["hidden"], state["cell"])
         outputs = self.deep_output(torch.cat([hidden, film, said], -1)).tanh()
-        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, {})
+        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)
