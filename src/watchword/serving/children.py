@@ -80,9 +80,10 @@ class Child:
         ours = str(Path(watchword.__file__).parents[1])  # a child of the same code, however that was found
         path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
         command = [sys.executable, "-P", "-m", self.program, *self.words]
+        env = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}  # waiting threads leave their core alone
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path}, start_new_session=True,  # Ctrl-C is for the server
+            env=env, start_new_session=True,  # Ctrl-C is for the server
         )  # fmt: skip
         self.lines = queue.Queue()
         for listen, pipe in ((self.lines.put, self.process.stdout), (_print, self.process.stderr)):
