@@ -64,6 +64,19 @@ def test_likeness_is_the_kernel_worked_by_hand() -> None:
     torch.testing.assert_close(guess.alike(vectors), by_hand, rtol=1e-4, atol=1e-4)
 
 
+def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
+    generator = torch.Generator().manual_seed(3)
+    vectors = {"appearance": torch.randn(12, 8, generator=generator), "audio": torch.randn(12, 6, generator=generator)}
+    known = torch.randn(12, 4, generator=generator)
+    vectors["audio"][8:] = 0
+    guess, heard = Likeness({"appearance": 4, "audio": 3}, 12, 4), Likeness({"audio": 3}, 8, 4)
+    guess.settle(vectors, known, torch.ones(12))
+    heard.settle({"audio": vectors["audio"][:8]}, known[:8], torch.ones(8))
+    torch.testing.assert_close(guess.centre["audio"], heard.centre["audio"])
+    torch.testing.assert_close(guess.spread["audio"], heard.spread["audio"])
+    assert guess.known(guess.alike(vectors)).isfinite().all()
+
+
 def test_few_directions_are_those_in_which_examples_differ() -> None:
     generator = torch.Generator().manual_seed(2)
     vectors = torch.randn(40, 2, generator=generator) @ torch.randn(2, 12, generator=generator)  # two, and hardly more

@@ -67,11 +67,14 @@ class Likeness(nn.Module):
         """Makes these films the examples, and what is known of each `targets`, as far as its penalty (n,) allows.
 
         A number counts by the share of the targets that a line through it would explain, in films that cost little.
+        Films that lack a stream, all zeros, tell nothing of its numbers.
         """
         for name, values in vectors.items():
-            spread = values.std(0) + 1e-3
-            self.centre[name].copy_(values.mean(0))
-            self.spread[name].copy_(spread / _telling(values / spread, targets, penalties**-2))
+            there = values.any(1)
+            spread = values[there].std(0) + 1e-3
+            self.centre[name].copy_(values[there].mean(0))
+            telling = _telling(values[there] / spread, targets[there], penalties[there] ** -2)
+            self.spread[name].copy_(spread / telling)
             self.directions[name].copy_(_main_directions(self._standard(name, values), self.directions[name].shape[1]))
             self.examples[name].copy_(self._placed(name, values))
         alike = self.alike(vectors).double()  # (n, n)
