@@ -17,7 +17,8 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
 * in that store also the first stream, as far as there is one, for words that look at it; else it is empty.
 
 Every HELD_OUT-th train clip is put to the validation clips: what speaks never learns its sentences, and its meaning was
-guessed by what did not know it, so a confidence can be fitted there. The regression that ships knows it.
+guessed by what did not know it. That is more to choose an epoch by, and no more: other parts of its film are train
+clips (docs/captioner.md). The regression that ships knows it.
 """
 
 import sys
