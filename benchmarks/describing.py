@@ -70,22 +70,20 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--splits", default="val,test")
     parser.add_argument("--films", help="films whose names begin so, the others are left out", default="video")
-    parser.add_argument("--neighbours", help="by which stream; the captioner's first if not given")
     words = parser.parse_args()
     captioner, store = find_captioner(words.captioner), Store(words.store)
     mine = [clip for clip in read_annotations(words.captions) if clip.video.startswith(words.films)]
     chosen = [clip for clip in mine if clip.split in words.splits.split(",")]
-    streams = captioner.recipe.data.streams
-    near = words.neighbours or streams[0]
-    train = [clip for clip in mine if clip.split == "train" and store.shape(clip.video, near)[0]]
+    train = [clip for clip in mine if clip.split == "train"]
     thoughts = think_of(captioner, chosen, store)
     index = ReferenceIndex(references_of(chosen))
+    streams = captioner.recipe.data.streams
     table = {
         "generic": generic(chosen, train),
-        f"{NEIGHBOURS} neighbours by {near}": neighbours(store, [near], chosen, train),
+        f"{NEIGHBOURS} neighbours by {streams[0]}": neighbours(store, streams[:1], chosen, train),
         captioner.name: {clip.video: thought.sentence.text for clip, thought in zip(chosen, thoughts, strict=True)},
     }
-    if len(streams) > 1 and not words.neighbours:
+    if len(streams) > 1:
         table[f"{NEIGHBOURS} neighbours by all streams"] = neighbours(store, streams, chosen, train)
     print(f"{len(chosen)} films of {words.splits}; CIDEr with its standard error")
     by_film = {}
@@ -96,8 +94,9 @@ def main() -> None:
         others = "  ".join(f"{metric} {scores.corpus[metric]:.3f}" for metric in ("Bleu_4", "METEOR", "ROUGE_L"))
         distinct = len(set(sentences.values()))
         print(f"{name:30}  CIDEr {cider.mean():.3f} +- {error:.3f}  {others}  {distinct} different sentences")
-    for name in by_film.keys() - {captioner.name}:
-        better = by_film[captioner.name] - by_film[name]
+    own = by_film.pop(captioner.name)
+    for name, theirs in by_film.items():
+        better = own - theirs
         error = better.std(ddof=1) / len(better) ** 0.5
         print(f"{captioner.name} is better than {name} by {better.mean():.3f} +- {error:.3f}, film by film")
     sure = {clip.video: thought.sentence.confidence for clip, thought in zip(chosen, thoughts, strict=True)}
