@@ -77,6 +77,16 @@ def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
     assert guess.known(guess.alike(vectors)).isfinite().all()
 
 
+def test_a_stream_that_no_film_has_changes_nothing() -> None:
+    generator = torch.Generator().manual_seed(3)
+    vectors, known = {"appearance": torch.randn(12, 8, generator=generator)}, torch.randn(12, 4, generator=generator)
+    alone, deaf = Likeness({"appearance": 4}, 12, 4), Likeness({"appearance": 4, "audio": 3}, 12, 4)
+    for guess in (alone, deaf):
+        guess.settle(vectors, known, torch.full((12,), 1e-7))
+        assert guess.known(guess.alike(vectors)).allclose(known, atol=1e-3)
+        vectors = vectors | {"audio": torch.zeros(12, 6)}
+
+
 def test_few_directions_are_those_in_which_examples_differ() -> None:
     generator = torch.Generator().manual_seed(2)
     vectors = torch.randn(40, 2, generator=generator) @ torch.randn(2, 12, generator=generator)  # two, and hardly more

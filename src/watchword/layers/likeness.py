@@ -70,7 +70,7 @@ class Likeness(nn.Module):
         Films that lack a stream, all zeros, tell nothing of its numbers.
         """
         for name, values in vectors.items():
-            there = values.any(1)
+            there = values.any(1) | ~values.any()  # all films, where none has it
             spread = values[there].std(0) + 1e-3
             self.centre[name].copy_(values[there].mean(0))
             telling = _telling(values[there] / spread, targets[there], penalties[there] ** -2)
