@@ -182,6 +182,26 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
         pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
 
 
+def test_what_members_of_an_ensemble_have_in_common_is_kept_once(tmp_path: Path) -> None:
+    runs = [CaptionerFolder(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
+    tensors, metadata = read_tensors(runs[1].folder / "model.safetensors")
+    first, _ = read_tensors(runs[0].folder / "model.safetensors")
+    tensors["embedding.weight"] = first["embedding.weight"]
+    write_whole(runs[1].folder / "model.safetensors", save(tensors, metadata))
+    both = pack(runs, tmp_path / "both")
+    again = pack([both], tmp_path / "again")
+    for folder in (both, again):
+        second = folder.folder / "model.2.safetensors"
+        assert second.stat().st_size < (folder.folder / "model.safetensors").stat().st_size
+        whole, _ = read_tensors(second)
+        assert whole.keys() == tensors.keys()
+        assert all(torch.equal(whole[name], tensor.half()) for name, tensor in tensors.items())
+        load_model(second, folder.vocabulary)
+    write_whole(both.folder / "model.safetensors", save({"other": torch.zeros(1)}))
+    with pytest.raises(WatchwordError, match="damaged"):
+        read_tensors(both.folder / "model.2.safetensors")
+
+
 def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
     weights_or_skip("yamnet")
     seeing = CaptionerFolder(write_captioner(tmp_path / "seeing"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save
+from torch import Tensor
 
 from watchword.config import write_toml
 from watchword.data.annotations import read_annotations
@@ -17,7 +17,7 @@ from watchword.describing.speaking import Stretch, Thought, Voice
 from watchword.errors import WatchwordError
 from watchword.files import write_whole
 from watchword.metrics import ReferenceIndex, document_frequencies, tokenise
-from watchword.models.checkpoint import read_tensors
+from watchword.models.checkpoint import FIRST, read_tensors, save_shared
 from watchword.records import Clip
 from watchword.store import Store
 
@@ -113,9 +113,9 @@ def pack(
 ) -> CaptionerFolder:
     """A run without what only training needs, weights in half precision; several runs become an ensemble.
 
-    Each reads its own streams of all that the ensemble is given. Words and search are the first one's. Captioners
-    `beside` them are part of the ensemble too, but named, not copied: they must come with the installation. Of more
-    `moments` than so many, it will look at so many.
+    Each reads its own streams of all that the ensemble is given; weights that it has in common with the first are kept
+    once. Words and search are the first one's. Captioners `beside` them are part of the ensemble too, but named, not
+    copied: they must come with the installation. Of more `moments` than so many, it will look at so many.
     """
     first, everyone = runs[0], [*runs, *map(find_shipped, beside)]
     for run in everyone[1:]:
@@ -130,11 +130,12 @@ def pack(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WatchwordError(f"cannot write into {folder}: {error.strerror}") from error
+    shared: dict[str, Tensor] = {}
     for number, path in enumerate((path for run in runs for path in run.weights), 1):
         tensors, metadata = read_tensors(path)
         small = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-        name = "model.safetensors" if number == 1 else f"model.{number}.safetensors"
-        write_whole(folder / name, save(small, metadata))
+        save_shared(small, metadata, shared, folder / (FIRST if number == 1 else f"model.{number}.safetensors"))
+        shared = shared or small
     write_whole(folder / "vocabulary.txt", first.vocabulary.text)
     write_whole(folder / STREAMS_FILE, json.dumps(settings, indent=2) + "\n")
     if beside:

@@ -4,6 +4,7 @@
 |---|---|
 | `recipe.toml` | the recipe; `data.streams`, `data.moments`, `data.max_words` and `selection` are read |
 | `model.safetensors` | weights, float16 will do; `model.2.safetensors`, ... are averaged with it as an ensemble |
+| | (a tensor that is the same in `model.safetensors` is only there) |
 | `ensemble.txt` | names of shipped captioners whose weights are averaged with these, one a line |
 | `vocabulary.txt` | one word a line, and how much it tells |
 | `streams.json` | stream -> the settings that made it, as in a store's `settings.json`; a run asks its store instead |

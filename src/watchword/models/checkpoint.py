@@ -1,10 +1,11 @@
 """Weights on disk. A file knows how to build its model and which words it was trained with; it can run no code."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -14,6 +15,9 @@ from watchword.files import write_whole
 from watchword.models import build_model, read_model_config
 from watchword.models.captioner import Captioner
 from watchword.text.vocabulary import Vocabulary
+
+FIRST = "model.safetensors"
+SHARED = "shared"  # in a file's metadata: names of tensors that are the first file's
 
 
 def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
@@ -48,10 +52,30 @@ def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
     return model.eval()
 
 
+def save_shared(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str], first: Mapping[str, Tensor], path: Path
+) -> None:
+    """Weights beside `model.safetensors`, which has the tensors `first`: what both have is not written again."""
+    shared = [name for name, tensor in tensors.items() if name in first and torch.equal(tensor, first[name])]
+    own = {name: tensor for name, tensor in tensors.items() if name not in shared}
+    write_whole(path, save(own, {**metadata, **({SHARED: " ".join(shared)} if shared else {})}))
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All of them, also those that it shares with the `model.safetensors` beside it."""
+    tensors, metadata = _read(path)
+    shared = metadata.pop(SHARED, "").split()
+    if shared:
+        first, _ = _read(path.with_name(FIRST), shared)
+        tensors |= first
+    return tensors, metadata
+
+
+def _read(path: Path, wanted: Sequence[str] | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+            names = file.keys() if wanted is None else wanted
+            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
     except FileNotFoundError as error:
         raise WatchwordError(f"{path} is missing: is {path.parent} a run folder of watchword train?") from error
     except (SafetensorError, OSError) as error:
