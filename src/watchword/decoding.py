@@ -7,6 +7,8 @@ the log probabilities of its words, EOS among them, over length ** length_power.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from math import log
 from typing import Protocol
 
 import torch
@@ -335,8 +337,7 @@ class Ensemble:
             log_probs.append(speaker.log_probabilities(step.outputs))
             new |= {f"{number}:{name}": tensor for name, tensor in step.state.items()}
             attention |= {f"{number}:{name}": tensor for name, tensor in step.attention.items()}
-        mean = torch.stack(log_probs).logsumexp(0) - torch.tensor(float(len(log_probs))).log()
-        return Step(mean, new, attention)
+        return Step(reduce(torch.logaddexp, log_probs) - log(len(log_probs)), new, attention)
 
     def log_probabilities(self, outputs: Tensor) -> Tensor:
         return outputs

@@ -110,11 +110,15 @@ class Voice:
         """
         width, most, power = max(width, top), self.max_words + 1, self.length_power
         if self.votes:
-            return consensus(
+            found = consensus(
                 self.tidy, streams, self.votes, most,
                 beams=2 * width, length_power=power, content=self.vocabulary.content,
             )  # fmt: skip
-        return beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
+        else:
+            found = beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
+        sentences = found.sentences[:, : 2 * top]
+        longest = int((sentences != PAD).sum(-1).max())
+        return Found(sentences[..., :longest], found.scores[:, : 2 * top])
 
     def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
         """Different sentences in the order of the search. One that never ended loses its loose end."""
