@@ -14,12 +14,14 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
   not know the clip. A film that nobody has (MSR-VTT's other train films, MSVD's) is there twice: its meaning is made of
   every second sentence and the others are to be learned, so that no sentence is part of the meaning that it is learned
   with. That meaning is made as wrong as guesses are: brought to where guesses at it would lie, by a linear map, and
-  moved by what a guess at some clip missed; DRAWS times. With `data.glimpse` every look is at one of the draws;
+  moved at random, as far and in the directions in which guesses at clips miss; DRAWS times. With `data.glimpse` every
+  look is at one of the draws. (Moved by what guesses at clips really missed, it would be wrong in 599 ways, and those
+  are soon known by heart: docs/captioner.md);
 * in that store also the first stream, as far as there is one, for words that look at it; else it is empty.
 
 Every HELD_OUT-th train clip is put to the validation clips: what speaks never learns its sentences, and its meaning was
-guessed by what did not know it. That is more to choose an epoch by, and no more: it turned out far easier than
-validation clips (docs/captioner.md). The regression that ships knows it.
+guessed by what did not know it. That is more to choose an epoch by, and to fit a confidence on. The regression that
+ships knows it.
 """
 
 import sys
@@ -48,7 +50,7 @@ PENALTY, SHARPNESS = 0.2, 1.0
 CARRIED = 0.3       # the trust in features that were carried over from another network, where real ones have 1
 FOLDS = 20          # a clip is guessed by what the others teach
 DRAWS = 8           # guesses at the meaning of a film that nobody has
-SMOOTHING = 1.0     # of the map from meanings to guesses
+SMOOTHING = 0.3     # of the map from meanings to guesses
 HELD_OUT = 6        # every sixth of the train clips is not spoken of in training
 AT_ONCE = 4096
 
@@ -98,17 +100,17 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
         guess.known.bias *= scale
     save_file(guess.state_dict(), target / "guess.safetensors", {"streams": " ".join(sources)})
 
-    store, random = Store(target), np.random.default_rng(1)
+    store, random = Store(target), torch.Generator().manual_seed(1)
     for clip, one in zip(clips, guesses * scale, strict=True):
         keep(store, clip["video"], one.unsqueeze(0))
         copy(store, clip["video"], clip["video"], first, next(iter(sources)))
-    follows, misses = errors(halves[train][:, 0], guesses[train])
+    follows, misses = errors(halves[train], guesses[train])
     learned = []
     for film, both in zip(others, apart @ follows, strict=True):
         for half, one in enumerate(both):
             name = f"{film['video']}.{half}"
-            drawn = torch.from_numpy(random.choice(len(misses), DRAWS, replace=False))
-            keep(store, name, (one + misses[drawn]) * scale)
+            drawn = torch.randn(DRAWS, len(misses), generator=random)
+            keep(store, name, (one + drawn @ misses) * scale)
             copy(store, film["video"], name, first, next(iter(sources)))
             learned.append(film | {"video": name, "captions": film["captions"][1 - half :: 2]})
     held_out = [clip["video"] for clip in clips if clip["split"] == "train"][::HELD_OUT]
@@ -162,18 +164,27 @@ def regression(vectors: Vectors, targets: Tensor, trust: Tensor, shares: dict[st
     return guess
 
 
-def errors(truths: Tensor, guesses: Tensor) -> tuple[Tensor, Tensor]:
-    """How guesses follow the truth, (384, 384), and by what each of them misses that, (films, 384)."""
+def errors(halves: Tensor, guesses: Tensor) -> tuple[Tensor, Tensor]:
+    """How guesses (clips, 384) follow the truth, and how they miss it: twice (384, 384).
+
+    From one half's meaning, the first gives where a guess would lie, and random numbers of size 1 times the second what
+    to add to that. Neither half is the truth, but what both have in common is: the noise of a few sentences does not
+    weaken what is followed, and as a half brings its own, so much less is added.
+    """
 
     def follow(rows: Tensor) -> Tensor:
-        known = truths[rows]
-        return torch.linalg.solve(known.T @ known + SMOOTHING * torch.eye(known.shape[1]), known.T @ guesses[rows])
+        one, other = halves[rows].unbind(1)
+        common = (one.T @ other + other.T @ one) / 2
+        return torch.linalg.solve(common + SMOOTHING * torch.eye(len(common)), (one + other).T / 2 @ guesses[rows])
 
-    misses = torch.zeros_like(guesses)
+    missed, everyone = torch.zeros_like(guesses), torch.ones(len(guesses), dtype=torch.bool)
     folds = torch.arange(len(guesses)) % FOLDS
     for fold in range(FOLDS):
-        misses[folds == fold] = guesses[folds == fold] - truths[folds == fold] @ follow(folds != fold)
-    return follow(folds >= 0), misses
+        missed[folds == fold] = guesses[folds == fold] - halves[folds == fold, 0] @ follow(folds != fold)
+    follows = follow(everyone)
+    own = (halves[:, 0] - halves[:, 1]) @ follows
+    sizes, directions = torch.linalg.eigh((missed.T @ missed - own.T @ own).double() / len(guesses))
+    return follows, (sizes.clamp(min=0).sqrt() * directions).T.float()
 
 
 def keep(store: Store, video: str, values: Tensor) -> None:

@@ -186,6 +186,27 @@ def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -
     assert (nearest == np.arange(48)[:, None] % 4).mean() > 0.9
 
 
+def test_what_is_made_tells_of_other_sentences_as_much_as_guesses_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever noise few sentences have; and they are spread as guesses are."""
+    monkeypatch.syspath_prepend(str(RECIPES))
+    from captioner_meaning import errors  # type: ignore[import-not-found]
+
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    count, size = 20_000, 4
+    truth, turned, wrong = noise(count, size), noise(size, size), noise(size, size) + 3 * torch.eye(size)
+    halves = truth.unsqueeze(1) + 0.4 * noise(count, 2, size)
+    guesses = truth @ turned + noise(count, size) @ wrong
+    follows, misses = errors(halves, guesses)
+    torch.testing.assert_close(follows, turned, atol=0.1, rtol=0)
+    made = halves[:, 0] @ follows + noise(count, size) @ misses
+    torch.testing.assert_close(made.T @ halves[:, 1] / count, guesses.T @ halves[:, 1] / count, atol=0.3, rtol=0)
+    torch.testing.assert_close(made.T @ made / count, guesses.T @ guesses / count, atol=0.3, rtol=0)
+
+
 def test_no_sentence_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
     with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
         films = {film["video"]: film for film in map(json.loads, lines)}
