@@ -87,13 +87,12 @@ def test_without_calibration_confidence_is_the_mean_probability_of_a_word() -> N
 
 def test_a_sentence_is_compared_with_what_each_person_said() -> None:
     cat = Clip("cat", "val", ("a cat sleeps on a sofa", "a cat sleeps on a sofa", "the weather is fine today"))
-    dog = Clip("dog", "val", ("a dog runs in the park", "a dog runs in a park", "one dog runs"))
-    same = people_no_better([cat, dog], ["a cat sleeps on a sofa", "purple monkeys shout loudly"])
-    assert same[0] == pytest.approx(2 / 3)  # ties with the two who said the same, better than the third
-    assert same[1] == 0.0
-    other = people_no_better([cat, dog], ["a cat sleeps", "a dog runs in the park"])
-    assert other[0] == pytest.approx(1 / 3)  # worse than two, better than the third
-    assert other[1] > 0.5
+    dog = Clip("dog", "val", ("a dog runs in the park", "one dog", "purple monkeys shout loudly"))
+    same, none = people_no_better([cat, dog], ["a cat sleeps on a sofa", "nothing of it at all"])
+    assert same == pytest.approx((5 / 6 + 5 / 6 + 1) / 3)  # ties with the two who said it, better than all without one
+    assert none == pytest.approx(1 / 6)  # ties with the two with whom nobody agrees
+    _, better = people_no_better([cat, dog], ["a cat sleeps", "one dog runs in the park"])
+    assert better == pytest.approx(4 / 6)  # than everybody who spoke of the dog, not than the two who agree on the cat
 
 
 def test_calibrating_on_the_test_split_is_refused(tmp_path: Path) -> None:

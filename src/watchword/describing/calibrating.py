@@ -31,7 +31,7 @@ class Calibrated:
 
     calibration: Calibration
     predicted: Sequence[float]    # of each video, out of fold
-    shares: Sequence[float]       # of the people who did no better
+    shares: Sequence[float]       # of people's captions that are no better
 
 
 def calibrate(
@@ -61,7 +61,7 @@ def calibrate(
         "mean_share": float(np.mean(shares)),
         "mean_share_of_the_surer_half": float(np.mean(np.array(shares)[half])),
         "rank_correlation": rank_correlation(predicted.tolist(), shares),
-        "meaning": "the share of people whose own caption agrees with the others' no better, by CIDEr-D; out of fold",
+        "meaning": "the share of people's captions, of all videos, that agree with the others' no better, by CIDEr-D",
     }
     return Calibrated(fit(found, shares, about), predicted.tolist(), shares)
 
@@ -86,7 +86,11 @@ def think_of(
 
 
 def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[float]:
-    """For each video the share of its people whose caption agrees with the others' no better; equals count half."""
+    """For each sentence the share of people's captions that agree with what is said about their video no better.
+
+    A caption is compared with the others of its video, by CIDEr-D; equals count half. All videos' captions count: where
+    people agree with each other about nothing, to agree with them as little is no merit.
+    """
     references = {clip.video: clip.captions for clip in clips}
     frequencies = document_frequencies(
         {video: tokenise(list(captions), "line") for video, captions in references.items()}, "all captions"
@@ -99,12 +103,11 @@ def people_no_better(clips: Sequence[Clip], sentences: Sequence[str]) -> list[fl
             people[case], ours[case] = caption, sentence
     index = ReferenceIndex(rest, frequencies)
     theirs, own = (index.score(said, ["CIDEr"]) for said in (people, ours))
-    won = {
-        case: float(mine > other) + 0.5 * float(mine == other)
-        for case, mine, other in zip(own.videos, own.per_video["CIDEr"], theirs.per_video["CIDEr"], strict=True)
-    }
+    ranked = np.sort(theirs.per_video["CIDEr"])
+    worse, no_better = (np.searchsorted(ranked, own.per_video["CIDEr"], side) for side in ("left", "right"))
+    shares = dict(zip(own.videos, (worse + no_better) / (2 * len(ranked)), strict=True))
     return [
-        float(np.mean([won[f"{clip.video}#{number}"] for number in range(len(clip.captions))])) for clip in clips
+        float(np.mean([shares[f"{clip.video}#{number}"] for number in range(len(clip.captions))])) for clip in clips
     ]
 
 

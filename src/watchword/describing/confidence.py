@@ -2,8 +2,9 @@
 
 A captioner's own probabilities rank its sentences only roughly. So signs of a good sentence are weighed by what was
 seen on a validation split: the confidence of a sentence is the probability that it agrees with what people say about
-the film at least as well as a person who is asked (CIDEr-D against the other people's captions). It is a logistic
-regression on the share of people who did no better; what other data sets taught keeps it sober on few films.
+its film at least as well as a person's sentence about some film does (CIDEr-D against the other people's captions). It
+is a logistic regression on the share of people's sentences that are no better; what other data sets taught keeps it
+sober on few films.
 """
 
 import json
@@ -21,7 +22,8 @@ from watchword.files import write_whole
 FILE = "calibration.json"
 # What is known beforehand: on MSVD's validation split the slopes (for one standard deviation of the sign) were 0.59,
 # 0.63 and 0.78 with three captioners, each with an information of about 16; those of the agreement 0.33 and 0.42 with
-# two, drawn to 0 by the ridge. Half of that speaks in every fit: a validation split of 50 films alone may say anything.
+# two, drawn to 0 by the ridge (a sentence was then compared with what people said about its own film alone). Half of
+# that speaks in every fit: a validation split of 50 films alone may say anything.
 PRIOR = {"mean_log_probability": 0.6, "agreement": 0.5}
 RIDGE = 8.0
 

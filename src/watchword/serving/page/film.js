@@ -204,9 +204,9 @@ export class FilmView {
       make("p", { class: "sure-line" }, bar, make("span", {}, "How sure: "), make("strong", {}, confidence(shot.confidence))),
       make("details", {}, make("summary", {}, "What this number means"),
         make("p", { class: "quiet" }, "It is the captioner's own estimate, between 0 and 1. If it was calibrated, "
-          + `${confidence(shot.confidence)} says: of ten people asked for a sentence about such a film, about ${people} `
-          + "would do no better. It was fitted on few films and hardly tells good sentences from bad ones: "
-          + "take 0.2 and 0.5 for much the same, and trust your eyes more. Words in italics were unlikely ones.")));
+          + `${confidence(shot.confidence)} says: of ten sentences that people say about films, about ${people} fit what `
+          + "others say about the same film no better. It was fitted on few films and ranks them roughly: "
+          + "trust your eyes more. Words in italics were unlikely ones.")));
   }
 
   showAlternatives(shot) {
