@@ -149,7 +149,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clips = [(f"video{number}", number % 4, "val" if number % 5 == 0 else "train") for number in range(60)]
     others = [(f"film{number}", number % 4, "train") for number in range(24)]
     store = Store(folder / "features")
-    for video, kind, _ in clips:
+    for video, kind, _ in [*clips, *others[:4]]:  # of the others, four were seen
         values = (looks[kind] + 0.5 * random.normal(size=(3, 10)))[:, None].astype(np.float16)
         boxes = np.array([[0.0, 0, 1, 1]])
         store.write(video, "appearance", StreamArrays(values, np.arange(3.0), boxes), {"made": "here"})
@@ -207,6 +207,15 @@ def test_what_is_made_tells_of_other_sentences_as_much_as_guesses_do(monkeypatch
     torch.testing.assert_close(made.T @ made / count, guesses.T @ guesses / count, atol=0.3, rtol=0)
 
 
+def test_half_of_what_is_made_for_a_film_that_was_seen_is_the_guess_at_it(made: Path) -> None:
+    store = Store(made / "meaning")
+    seen, unseen = (store.read(name, "meaning").values[:, 0] for name in ("film1.0", "film9.0"))
+    assert (seen[:4] == seen[0]).all()
+    assert (seen[0] == store.read("film1.1", "meaning").values[0, 0]).all()
+    assert len(np.unique(seen[4:], axis=0)) == 4
+    assert len(np.unique(unseen, axis=0)) == 8
+
+
 def test_no_sentence_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
     with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
         films = {film["video"]: film for film in map(json.loads, lines)}
@@ -229,7 +238,7 @@ def test_some_clips_are_held_out_of_speaking(made: Path) -> None:
 def test_a_film_that_nobody_has_shows_words_nothing(made: Path) -> None:
     store = Store(made / "meaning")
     assert store.shape("video0", "appearance") == (3, 1, 10)
-    assert store.shape("film0.1", "appearance") == (0, 1, 10)
+    assert store.shape("film9.1", "appearance") == (0, 1, 10)
 
 
 def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made: Path) -> None:
