@@ -7,7 +7,7 @@
 3. Attention over all regions of a film that is told only the subject's colour and shape, labels of the film: how much
    of it falls on the subject, within frames of the event. Attention in a captioner has to do that, and words besides.
 
-600 films, three distractors, seed 0; figures are of the 120 test films. docs/shapes.md has what came out.
+600 films, three distractors, seed 0; figures are of the 120 test films. docs/reference/shapes.md has what came out.
 """
 
 from collections.abc import Callable

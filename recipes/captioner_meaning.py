@@ -17,7 +17,7 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
   moved at random, as far and in the directions in which guesses at clips miss; DRAWS times. With `data.glimpse` every
   look is at one of the draws. Where the film was seen (MSVD's, mostly through features that were carried over), half
   of the draws are the guess of a regression that did not know it. (Moved by what guesses at clips really missed, they
-  would be wrong in 599 ways, and those are soon known by heart: docs/captioner.md);
+  would be wrong in 599 ways, and those are soon known by heart: docs/model_card.md);
 * in that store also the first stream, as far as there is one, for words that look at it; else it is empty.
 
 Every HELD_OUT-th train clip is put to the validation clips: what speaks never learns its sentences, and its meaning was

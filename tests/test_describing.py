@@ -628,7 +628,7 @@ def test_srt_numbers_its_blocks_and_wraps_its_lines() -> None:
 
 
 def test_json_is_as_its_schema_says(captioner: Path, clip: Path) -> None:
-    schema = json.loads((ROOT / "docs" / "describe.schema.json").read_text("utf-8"))
+    schema = json.loads((ROOT / "docs" / "reference" / "describe.schema.json").read_text("utf-8"))
     check = Draft202012Validator(schema)
     check.validate(json.loads(as_json([ODD], [(Path("bad.mp4"), "cannot read it")])))
     check.validate(json.loads(run(clip, "missing.mp4", "--model", captioner, "--format", "json", "--top", "2").stdout))

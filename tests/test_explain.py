@@ -36,7 +36,7 @@ from watchword.media import browser_type
 from watchword.models import build_model
 from watchword.tensors import EOS, Stream
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "explain.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "reference" / "explain.schema.json").read_text())
 QUARTERS = np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]])
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 RUN = CliRunner()

@@ -17,7 +17,7 @@ INK, PALE, STRONG, FAINT = (40, 40, 44), (250, 249, 246), (42, 110, 164), (200, 
 
 
 def bias(
-    captions: Annotated[Path, typer.Argument(help="A file or folder of captions, see docs/data.md")],
+    captions: Annotated[Path, typer.Argument(help="A file or folder of captions, see docs/reference/formats.md")],
     split: Annotated[str, typer.Option(help="The split whose captions are counted.")] = "train",
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words said less often.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Draw the chart into this .png")] = None,

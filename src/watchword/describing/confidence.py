@@ -36,7 +36,7 @@ def signs(log_probs: Sequence[float], agreement: float | None = None) -> dict[st
 
     One sign is enough: on the 100 validation videos of MSVD, with two captioners, neither the least likely word, the
     number and rarity of words, the agreement among beams, the gap to the second, nor what the film adds to a blind
-    guess predicted people's agreement better together with the mean than the mean alone (docs/describe.md).
+    guess predicted people's agreement better together with the mean than the mean alone (docs/guide/describe.md).
     """
     if agreement is not None:
         return {"agreement": agreement}

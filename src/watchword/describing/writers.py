@@ -110,7 +110,7 @@ def _stamp(milliseconds: int, point: str) -> str:
 
 
 def as_json(descriptions: Sequence[Description], problems: Sequence[tuple[Path, str]] = ()) -> str:
-    """One document for all films; docs/describe.schema.json says what is in it."""
+    """One document for all films; docs/reference/describe.schema.json says what is in it."""
     captioner = descriptions[0].captioner if descriptions else None
     films: list[dict[str, Any]] = [film_values(description) for description in descriptions]
     films += [{"film": shown(path), "problem": problem} for path, problem in problems]

@@ -1,7 +1,7 @@
 """Evidence: for each word of a sentence when and where it looked, as data that is small enough to keep and to send.
 
 A *head* is one attention of a model over one stream: `appearance`, or `local:regions` where a model looks at a stream
-in a way of its own. docs/explain.schema.json says what the JSON holds.
+in a way of its own. docs/reference/explain.schema.json says what the JSON holds.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -78,7 +78,7 @@ def fingerprint(name: str, weights: str) -> str:
     if name not in WEIGHTS:
         raise WatchwordError(
             f"no package carries the weights of {name}: give your checkpoint, --settings STREAM.weights=FILE "
-            "(docs/features.md says where it comes from)"
+            "(docs/reference/features.md says where it comes from)"
         )
     return WEIGHTS[name].sha256
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# Below this cosine two sentences have nothing to do with each other: docs/library.md says how it was chosen.
+# Below this cosine two sentences have nothing to do with each other: docs/guide/library.md says how it was chosen.
 NEAR = 0.25
 
 

@@ -265,7 +265,7 @@ def _add_films(app: FastAPI, service: Service) -> None:
 
     @app.get("/api/films/{film}/evidence", tags=["films"], response_model=dict[str, Any], responses=problems(404))
     def show_evidence(film: Number) -> Response:
-        """For each word when and where it looked; docs/explain.schema.json says what is in it."""
+        """For each word when and where it looked; docs/reference/explain.schema.json says what is in it."""
         film_of(service, film)
         evidence = library.evidence(film)
         if evidence is None:

@@ -1,0 +1,33 @@
+"""Every relative link of the documents leads to a file, and every fragment to a heading of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(document: Path) -> set[str]:
+    """The fragments that GitHub and the documentation site give to the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", document.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links(document: Path) -> list[str]:
+    found = LINK.findall(FENCE.sub("", document.read_text("utf-8")))
+    return [link for link in found if not re.match(r"[a-z]+:", link)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in links(document):
+        path, _, fragment = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        assert target.exists(), f"{link}: no such file"
+        assert target.is_relative_to(ROOT), f"{link}: outside of the project"
+        if fragment and target.suffix == ".md":
+            assert fragment in anchors(target), f"{link}: no such heading"
