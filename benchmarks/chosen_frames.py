@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from watchword.app.pointing import on_regions
 from watchword.data.annotations import read_annotations
-from watchword.data.shapes import Truth, kind_of, meaning, read_truth
+from watchword.research.analysis.grounding import on_regions
+from watchword.research.shapes import Truth, kind_of, meaning, read_truth
 from watchword.training.captioner import LoadedCaptioner
 
 LOOKS = ("object", "colour", "texture", "size")

@@ -23,19 +23,19 @@ from typing import Any
 
 import torch
 
-from watchword.describing import cutting
-from watchword.describing.asking import Asked
-from watchword.describing.describer import Describer
-from watchword.describing.speaking import Voice
+from watchword.captioning import segmentation as cutting
+from watchword.captioning.captioner import Describer
+from watchword.captioning.generation import Voice
+from watchword.captioning.options import Asked
 from watchword.features.watching import PictureWatcher
 from watchword.media import read_timeline
 
 STEPS = {
     "python": "pass",
-    "watchword --help": "from watchword.app.cli import app\ntry: app(['--help'])\nexcept SystemExit: pass",
+    "watchword --help": "from watchword.cli.main import app\ntry: app(['--help'])\nexcept SystemExit: pass",
     "numpy, av": "import numpy, av",
     "torch": "import torch",
-    "describer": "import watchword.describing.describer",
+    "describer": "import watchword.captioning.captioner",
 }
 
 

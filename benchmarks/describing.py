@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from watchword.captioning.bundle import find_captioner
+from watchword.captioning.calibrate import think_of
+from watchword.captioning.confidence import rank_correlation
 from watchword.data.annotations import read_annotations
-from watchword.describing.calibrating import think_of
-from watchword.describing.confidence import rank_correlation
-from watchword.describing.folders import find_captioner
 from watchword.metrics import ReferenceIndex
 from watchword.records import Clip
 from watchword.store import Store

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from watchword.captioning.bundle import find_captioner
+from watchword.captioning.generation import Voice
 from watchword.data.annotations import read_annotations
 from watchword.data.dataset import encode_captions, evenly_chosen, pad_sentences, pad_streams
 from watchword.decoding import follow
-from watchword.describing.folders import find_captioner
-from watchword.describing.speaking import Voice
 from watchword.records import Clip
 from watchword.store import Store
 from watchword.tensors import PAD, UNK

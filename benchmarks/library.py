@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.describing.result import Description, Sentence, Shot, Word
+from watchword.captioning.description import Description, Sentence, Shot, Word
 from watchword.library import Library
 
 WORDS = (

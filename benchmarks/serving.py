@@ -57,7 +57,7 @@ class Memory(threading.Thread):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         except OSError:
             return "gone"
-        kind = next((word.rpartition(".")[2] for word in words if word.startswith("watchword.serving.")), "server")
+        kind = next((word.rpartition(".")[2] for word in words if word.startswith("watchword.server.")), "server")
         return f"{kind} {pid}"
 
     def resident(self, pid: int) -> int:

@@ -8,9 +8,9 @@ import torch
 
 from watchword.backbones.formats import Tensors
 from watchword.backbones.weights import load_weights
-from watchword.data.shapes.films import ShapesConfig
-from watchword.data.shapes.folder import write_shapes
 from watchword.errors import WatchwordError
+from watchword.research.shapes.folder import write_shapes
+from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import Stream
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"

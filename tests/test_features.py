@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from films import number_of, numbered, write_film
-from watchword.app.cli import app
 from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE, num_patches, patch_times
 from watchword.backbones.yamnet import MEL
 from watchword.backbones.yolo_tiny import CLASSES
+from watchword.cli.main import app
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from checkpoints import c3d_tensors, i3d_tensors, residual_tensors, vggish_tensors
 from films import numbered, write_film
-from watchword.app.cli import app
 from watchword.backbones.resnet import ResNet
 from watchword.backbones.weights import load_user_weights
 from watchword.carriers import sha256_of
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features import networks
 from watchword.features.extraction import Extraction, prepare

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from watchword.app.cli import app
+from watchword.cli.main import app
 from watchword.data.imports import Rules, import_features, open_features
 from watchword.errors import WatchwordError
 from watchword.store import Store

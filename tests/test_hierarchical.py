@@ -12,21 +12,21 @@ from typer.testing import CliRunner
 
 from conftest import noise_stream
 from test_training import recipe
-from watchword.app.bias import word_bias
-from watchword.app.cli import app
-from watchword.app.pointing import shares
-from watchword.app.shapes import write_video
-from watchword.app.sweep import read_axis
+from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
-from watchword.data.shapes import ShapesConfig, draw_film
 from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
-from watchword.explain.hierarchical import within_frames
 from watchword.features.looks import PictureLook
 from watchword.media import Spaced
-from watchword.metrics.diction import diction
 from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
+from watchword.research.analysis.grounding import shares
+from watchword.research.analysis.sweep import read_axis
+from watchword.research.analysis.vocab_counts import diction
+from watchword.research.analysis.word_frequency import word_bias
+from watchword.research.papers.hierarchical_figure import within_frames
+from watchword.research.shapes import ShapesConfig, draw_film
+from watchword.research.shapes.command import write_video
 from watchword.tensors import EOS, Stream
 from watchword.text.counts import count_words
 from watchword.training import loop

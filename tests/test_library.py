@@ -18,16 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.films import numbered, write_film
-from tests.shelves import Stub, add, child, film, found, line_of, said
+from tests.libraries import Stub, add, child, film, found, line_of, said
 from typer.testing import CliRunner
 
-from watchword.app.cli import app
-from watchword.app.describe import Lazy
 from watchword.backbones.minilm import CARRIERS, load_encoder
 from watchword.backbones.wordpiece import WordPiece, words
+from watchword.captioning.description import Description, Shot
+from watchword.captioning.writers import WRITERS, read_shot, shot_values
 from watchword.carriers import fetch
-from watchword.describing.result import Description, Shot
-from watchword.describing.writers import WRITERS, read_shot, shot_values
+from watchword.cli.describe import Lazy
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.library import Hit, Library, default_path
 from watchword.library.claims import claim, identity_of, part_of
@@ -660,8 +660,8 @@ def test_the_library_is_where_the_environment_says(tmp_path: Path, monkeypatch: 
 
 
 SHELVE = """
-from watchword.app import library as verbs
-from watchword.app.describe import Lazy
+from watchword.cli import library as verbs
+from watchword.cli.describe import Lazy
 stub = Stub("a dog runs", "a cat sits", "a horse jumps", stop_after=int(sys.argv[3]))
 lazy = Lazy(None)
 lazy.open = lambda: stub

@@ -21,7 +21,7 @@ import pytest
 
 from conftest import SHARED
 from films import numbered, write_film
-from watchword.describing.result import Description, Sentence, Shot, Word
+from watchword.captioning.description import Description, Sentence, Shot, Word
 from watchword.library import Library
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'watchword[test]'")

@@ -14,14 +14,11 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from conftest import noise_stream
-from watchword.app.cli import app
-from watchword.app.refocus import shares
+from watchword.cli.main import app
 from watchword.config import Recipe, read_recipe
 from watchword.data.dataset import Features
-from watchword.data.shapes import ShapesConfig, read_truth, write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
-from watchword.explain.refocus import Strip, film_strips, shown_frames
 from watchword.layers.key_frame import KeyFrameGRU
 from watchword.layers.product_attention import ProductAttention
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
@@ -30,11 +27,14 @@ from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, 
 from watchword.models import build_model
 from watchword.models.refocus import Refocus, frames_of, places_of
 from watchword.records import Caption
+from watchword.research.papers.refocus import shares
+from watchword.research.papers.refocus_figure import Strip, film_strips, shown_frames
+from watchword.research.papers.refocus_passes import Looks
+from watchword.research.shapes import ShapesConfig, read_truth, write_shapes
 from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import Run, loop
-from watchword.training.looks import Looks
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}

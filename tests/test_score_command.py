@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from watchword.app.cli import app
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.metrics import index as index_module
 

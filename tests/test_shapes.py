@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from watchword.app.cli import app
+from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
-from watchword.data.shapes import (
+from watchword.errors import WatchwordError
+from watchword.research.shapes import (
     LEXICON,
     RARE_WORDS,
     STREAMS,
@@ -29,8 +30,7 @@ from watchword.data.shapes import (
     streams_of,
     write_shapes,
 )  # fmt: skip
-from watchword.data.shapes.drawing import Track, paint, paint_scene
-from watchword.errors import WatchwordError
+from watchword.research.shapes.drawing import Track, paint, paint_scene
 from watchword.store import Store
 
 ORDERED = ("motion", "movement", "moving_regions")

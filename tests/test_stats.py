@@ -12,22 +12,22 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from conftest import noise_stream
-from watchword.app.cli import app
-from watchword.app.order import decisions, rank_correlation
-from watchword.app.shapes import write_video
-from watchword.app.wording import wording_of
+from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.data.annotations import read_annotations
 from watchword.data.categories import write_categories
-from watchword.data.shapes import ShapesConfig, draw_films, read_truth, write_shapes
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
-from watchword.explain.stats import draw_words, frame_of_each_word
 from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
 from watchword.models import Captioner, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.records import Caption, Clip, Frames
+from watchword.research.analysis.pos_stats import wording_of
+from watchword.research.analysis.temporal_order import decisions, rank_correlation
+from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
+from watchword.research.shapes import ShapesConfig, draw_films, read_truth, write_shapes
+from watchword.research.shapes.command import write_video
 from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary

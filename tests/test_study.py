@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from films import numbered, write_film
-from watchword.app.cli import app
-from watchword.app.study import draw_study, read_judgements
-from watchword.app.study_page import SCRIPT, study_page
+from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.metrics.preference import Judgement, preferences
+from watchword.research.study.commands import draw_study, read_judgements
+from watchword.research.study.page import SCRIPT, study_page
+from watchword.research.study.preference import Judgement, preferences
 
 EVIL = "</script><script>steal()</script><img src=x onerror=steal()> & \u2028 \"quotes\" 'too' <!--"
 FIRST = {f"video{number}": f"a man is talking {number}" for number in range(8)} | {"<b>evil</b>": EVIL}

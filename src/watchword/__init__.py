@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchword.describing.describer import Describer
-    from watchword.describing.result import Description
+    from watchword.captioning.captioner import Describer
+    from watchword.captioning.description import Description
     from watchword.metrics import Scores
     from watchword.training import Run
 
@@ -41,7 +41,7 @@ def describe(
     A film of more than 40 seconds becomes a timeline unless `timeline` says otherwise. `top` sentences for each shot;
     a shot whose best is less sure than `at_least` is left out.
     """
-    from watchword.describing.describer import Describer
+    from watchword.captioning.captioner import Describer
 
     describer = captioner if isinstance(captioner, Describer) else Describer.open(captioner)
     return describer.describe(film, top=top, beam=beam, at_least=at_least, timeline=timeline)
@@ -52,7 +52,7 @@ def load(captioner: str | Path | None = None, store: str | Path | None = None) -
 
     Of a run it also describes videos whose features are in the run's store, or in another `store`.
     """
-    from watchword.describing.describer import Describer
+    from watchword.captioning.captioner import Describer
 
     return Describer.open(captioner, Path(store) if store else None)
 

@@ -1,3 +1,3 @@
-from watchword.app.cli import main
+from watchword.cli.main import main
 
 main()

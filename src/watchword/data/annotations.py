@@ -21,7 +21,10 @@ from watchword.data.reading import checked, header_of, read_utf8, split_named, w
 from watchword.errors import WatchwordError
 from watchword.records import Clip
 
-EXPECTED = "expected captions.jsonl, captions.csv, videodatainfo.json (MSR-VTT) or MSVD's csv or txt; see docs/reference/formats.md"
+EXPECTED = (
+    "expected captions.jsonl, captions.csv, videodatainfo.json (MSR-VTT) or MSVD's csv or txt; "
+    "see docs/reference/formats.md"
+)
 ROOMS = (".", "metadata", "captions", "annotations")  # where data sets keep their captions, the folder itself first
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from watchword.describing.result import Description, Shot
-from watchword.describing.writers import read_shot, shot_values
+from watchword.captioning.description import Description, Shot
+from watchword.captioning.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
 from watchword.library.file import LibraryFile
 from watchword.library.meaning import NEAR, Encoder, as_bytes, cosines, minilm

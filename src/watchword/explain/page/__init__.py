@@ -17,10 +17,10 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from watchword.explain.evidence import Evidence, ShotEvidence
-from watchword.explain.glances import glance, main_head, moments_of, told
-from watchword.explain.painting import Picture
-from watchword.explain.pictures import Pictures
+from watchword.explain.attention import Evidence, ShotEvidence
+from watchword.explain.frames import Pictures
+from watchword.explain.overlay import Picture
+from watchword.explain.peaks import glance, main_head, moments_of, told
 from watchword.media import browser_type, probe
 
 HERE = Path(__file__).parent

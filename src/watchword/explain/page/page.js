@@ -10,7 +10,7 @@
     if (text) element.textContent = text; // never as markup: words and names come from strangers
     return element;
   };
-  const HOT = 4, EVEN = 1.02; // as in explain/painting.py and explain/glances.py
+  const HOT = 4, EVEN = 1.02; // as in explain/overlay.py and explain/peaks.py
   const narrow = window.matchMedia("(max-width: 62rem)"), extra = find(".extra"), viewer = find(".viewer");
   const stage = find(".stage"), overlay = find(".stage canvas"), picture = find(".stage img");
   const seek = find(".seek"), shown = find(".shown"), play = find(".play"), told = find(".told");

@@ -1,0 +1,34 @@
+"""`watchword compare`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders that watchword evaluate has been over.")],
+    split: Annotated[str, typer.Option(help="The split whose scores are compared.")] = "test",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
+) -> None:
+    """Put runs side by side, the paper's figures under each run that reproduces one.
+
+    watchword compare runs/mean_pool runs/soft_attention --split test
+    """
+    from rich.console import Console
+
+    from watchword.cli._tables import score_table
+    from watchword.training.run import Run
+
+    rows: dict[str, dict[str, float]] = {}
+    for folder in runs:
+        run = Run(folder)
+        found = run.scores(split)
+        rows[f"{run.name} (beam {found.get('beam', '?')})"] = found["scores"]
+        if (folder / "recipe.toml").exists() and run.recipe.published:
+            rows[f"{run.name}: published"] = run.recipe.published
+    if as_json:
+        print(json.dumps(rows))
+    else:
+        Console().print(score_table(rows, split))

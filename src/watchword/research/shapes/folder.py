@@ -1,0 +1,102 @@
+"""A drawn data set on disk: `captions.jsonl`, `truth.jsonl` and a feature store, as any other data set has them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from watchword.errors import WatchwordError
+from watchword.research.shapes.descriptors import STREAMS, streams_of
+from watchword.research.shapes.grammar import Facts, Thing
+from watchword.research.shapes.videos import Film, ShapesConfig, Truth, draw_films
+from watchword.store import Store, settings_key
+
+DRAWING = "shapes 2"  # counted up when the same options give other numbers
+SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big
+
+
+def write_shapes(
+    folder: Path,
+    config: ShapesConfig,
+    streams: tuple[str, ...] = SMALL_STREAMS,
+    each: Callable[[Film], object] = lambda film: None,
+) -> None:
+    """Draws the films and writes the data set; `each` sees every film once it is kept (progress, pictures, videos)."""
+    settings = {"drawn": DRAWING, **{name: value for name, value in asdict(config).items() if name != "films"}}
+    store = Store(folder / "store")
+    if any(key != settings_key(settings) for name in STREAMS for key in store.keys(name)):
+        raise WatchwordError(f"{folder} holds films that were drawn otherwise: choose another folder or delete it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        captions, truth = folder / "captions.jsonl", folder / "truth.jsonl"
+        with _part(captions).open("w", encoding="utf-8") as spoken, _part(truth).open("w", encoding="utf-8") as true:
+            for film in draw_films(config):
+                for name, arrays in streams_of(film, streams).items():
+                    store.write(film.video, name, arrays, settings)
+                line = {"video": film.video, "split": film.split, "captions": film.captions}
+                spoken.write(json.dumps(line) + "\n")
+                true.write(json.dumps(truth_to_json(film.video, film.truth)) + "\n")
+                each(film)
+        for path in (captions, truth):   # the lists come last and whole: they never name what is not there
+            _part(path).replace(path)
+    except OSError as error:
+        raise WatchwordError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def read_truth(path: Path) -> dict[str, Truth]:
+    """video -> truth, from the `truth.jsonl` of a drawn data set."""
+    found = {}
+    try:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            try:
+                record = json.loads(line)
+                found[str(record["video"])] = truth_from_json(record)
+            except (ValueError, KeyError, TypeError) as error:
+                raise WatchwordError(f"cannot read {path}, line {number}: {error}; draw the data set again") from error
+    except OSError as error:
+        raise WatchwordError(
+            f"cannot read {path}: {error.strerror or error}; make it: watchword shapes {path.parent}"
+        ) from error
+    return found
+
+
+def truth_to_json(video: str, truth: Truth) -> dict[str, Any]:
+    return {
+        "video": video,
+        "event": truth.event,
+        "subject": truth.subject,
+        "second": truth.second,
+        "distractors": truth.distractors,
+        "order_words": truth.order_words,
+        "rare_words": truth.rare_words,
+        "facts": asdict(truth.facts),
+        "things": [asdict(thing) if thing else None for thing in truth.things],
+        "visible": truth.visible.astype(int).tolist(),
+        "boxes": np.round(truth.boxes, 4).tolist(),
+    }
+
+
+def truth_from_json(record: dict[str, Any]) -> Truth:
+    facts = {name: value for name, value in record["facts"].items() if name not in ("subject", "second")}
+    second = record["facts"]["second"]
+    start, end = record["event"]
+    return Truth(
+        facts=Facts(subject=Thing(**record["facts"]["subject"]), second=Thing(**second) if second else None, **facts),
+        event=(start, end),
+        boxes=np.array(record["boxes"], np.float64),
+        visible=np.array(record["visible"], bool),
+        things=tuple(Thing(**thing) if thing else None for thing in record["things"]),
+        subject=record["subject"],
+        second=record["second"],
+        order_words=tuple(record["order_words"]),
+        rare_words=tuple(record["rare_words"]),
+    )
+
+

@@ -1,0 +1,755 @@
+"""`watchword describe`: films in, sentences, timelines and files out."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from PIL import Image
+from tests.captioners import WORDS, write_captioner
+from tests.conftest import SHARED
+from tests.films import numbered, write_film
+from typer.testing import CliRunner
+
+import watchword
+from conftest import weights_or_skip
+from watchword.captioning import captioner as describer_module
+from watchword.captioning.bundle import SHIPPED, CaptionerFolder, shipped
+from watchword.captioning.captioner import Describer
+from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.captioning.memory import give_back
+from watchword.captioning.merge import chapters, join_alike
+from watchword.captioning.options import Asked
+from watchword.captioning.segmentation import LONGEST, SHORTEST, NetworkCuts, Stretches, cut_film
+from watchword.captioning.writers import as_csv, as_json, read_shot, shot_values, srt, vtt, vtt_chapters
+from watchword.cli.main import app
+from watchword.errors import WatchwordError
+from watchword.features.extraction import Extraction, prepare
+from watchword.features.stretches import extract_stretches
+from watchword.media import HistogramCuts, Rate, Squash, iterate_frames
+from watchword.records import Frames
+from watchword.text.sentences import NEVER_LAST
+
+ROOT = Path(__file__).parents[1]
+RUN = CliRunner()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_transnet(monkeypatch_module: pytest.MonkeyPatch) -> None:
+    """Cuts by histogram, whatever weights this machine has."""
+    monkeypatch_module.setattr("watchword.captioning.segmentation.is_present", lambda name: False)
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_captioner(tmp_path_factory.mktemp("captioners") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def opened(captioner: Path) -> Describer:
+    return Describer.open(captioner)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_film(tmp_path_factory.mktemp("films") / "clip.mp4", [numbered(index) for index in range(25)])
+
+
+def flat(colour: tuple[int, int, int], frames: int) -> list[Any]:
+    return [np.full((48, 64, 3), colour, np.uint8)] * frames
+
+
+@pytest.fixture(scope="module")
+def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four shots: 5 s red, 6 s blue, 1 s green, 5 s white; eight frames a second."""
+    pictures = flat((200, 20, 20), 40) + flat((20, 20, 200), 48) + flat((20, 200, 20), 8) + flat((240, 240, 240), 40)
+    times = [125 * index for index in range(len(pictures))]
+    return write_film(tmp_path_factory.mktemp("films") / "long.mp4", pictures, times)
+
+
+def run(*words: str | Path, stdin: str | None = None) -> Any:
+    return RUN.invoke(app, ["describe", *(str(word) for word in words)], input=stdin)
+
+
+# --- one film ------------------------------------------------------------------------------------------------------
+
+
+def test_a_film_becomes_a_sentence_with_all_that_is_known_about_it(captioner: Path, clip: Path) -> None:
+    found = watchword.describe(clip, captioner, top=3)
+    assert found.sentence == " ".join(word.text for word in found.shots[0].best.words)
+    assert set(found.sentence.split()) <= set(WORDS)
+    assert 0 < found.confidence < 1
+    sentences = [found.sentence, *(str(other) for other in found.alternatives)]
+    assert len(set(sentences)) == len(sentences) == 3
+    sure = [sentence.confidence for sentence in found.shots[0].sentences]
+    assert sure == sorted(sure, reverse=True)
+    weights = found.attention["appearance"]
+    assert weights.shape == (len(found.sentence.split()), 6, 1)  # words, moments that the captioner reads, places
+    assert np.allclose(weights.sum((1, 2)), 1, atol=1e-5)
+    times = found.shots[0].looked["appearance"].times
+    assert len(times) == 6
+    assert all(word.seconds["appearance"] in times.tolist() for word in found.shots[0].best.words)
+    assert found.seconds == pytest.approx(1.0)
+
+
+def test_a_film_sounds_as_its_stored_features_do(opened: Describer, clip: Path, tmp_path: Path) -> None:
+    from watchword.captioning.generation import Stretch
+    from watchword.features.extraction import Film
+    from watchword.store import Store
+
+    job = prepare(tmp_path, ["appearance"], ["appearance.moments=8"])
+    assert Extraction(job).extract(Film("clip", clip)).problem == ""
+    arrays = {"appearance": Store(tmp_path).read("clip", "appearance")}  # all 8: the captioner chooses 6 itself
+    ((stored, *_),) = opened.voice.think([Stretch(0.0, 1.0, arrays)])
+    direct = opened.describe(clip)
+    assert direct.sentence == stored.sentence.text
+    assert direct.confidence == pytest.approx(stored.sentence.confidence, rel=1e-2)
+
+
+def test_no_sentence_babbles(opened: Describer, clip: Path) -> None:
+    for shot in opened.describe(clip, top=8, beam=8).shots:
+        for sentence in shot.sentences:
+            words = [word.text for word in sentence.words]
+            assert words[-1] not in NEVER_LAST
+            pairs = list(pairwise(words))
+            assert len(set(pairs)) == len(pairs)
+            assert all(one != other for one, other in pairs)
+
+
+def test_a_notebook_shows_a_description(opened: Describer, clip: Path, long_film: Path) -> None:
+    whole = opened.describe(clip, top=2)._repr_html_()
+    assert "clip.mp4" in whole
+    assert whole.count("<li>") == 1
+    assert opened.describe(long_film, timeline=True)._repr_html_().count("<tr>") >= 2
+    sentence = Sentence((Word("<b>&", 0.5, {"x": 1.0}),), 0.5)
+    odd = Description(Path("<script>.mp4"), 1.0, "c", (Shot(0.0, 1.0, (sentence,)),))._repr_html_()
+    assert "<script>" not in odd
+    assert "&lt;b&gt;&amp;" in odd
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 240), (300, 20), (2, 2)])
+def test_any_shape_of_picture_is_described(opened: Describer, tmp_path: Path, shape: tuple[int, int]) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype(np.uint8)
+    Image.fromarray(picture).save(tmp_path / "picture.png")
+    found = opened.describe(tmp_path / "picture.png")
+    assert found.sentence
+    assert len(found.shots) == 1
+
+
+def test_a_film_of_one_frame_and_a_photograph_are_described(opened: Describer, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "one.mp4", [numbered(3)])
+    Image.fromarray(numbered(3)).save(tmp_path / "photo.jpg")
+    assert opened.describe(film).sentence
+    assert opened.describe(film, timeline=True).sentence
+    assert opened.describe(tmp_path / "photo.jpg", timeline=True).sentence
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="../shared/data is not here")
+def test_every_odd_file_is_described_or_reported(captioner: Path) -> None:
+    files = sorted((SHARED / "decode").iterdir())
+    done = run(*files, "--model", captioner, "--whole", "--format", "json")
+    assert done.exit_code == 1  # two of them are broken
+    films = {Path(film["film"]).name: film for film in json.loads(done.stdout)["films"]}
+    bad = {name for name, film in films.items() if "problem" in film}
+    assert bad == {"CORRUPT_msrvtt_video1696.mp4", "result.webm"}
+    assert len(films) == len(files)
+    assert all(film["sentence"] for name, film in films.items() if name not in bad)
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_one_film_prints_one_sentence(captioner: Path, opened: Describer, clip: Path) -> None:
+    done = run(clip, "--model", captioner)
+    assert done.exit_code == 0, done.output
+    found = opened.describe(clip)
+    assert done.stdout == f"{found.sentence} ({found.confidence:.2f})\n"
+
+
+def test_a_bad_file_is_reported_and_stops_nobody(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.mp4").write_bytes(b"no film" * 100)
+    done = run(tmp_path / "broken.mp4", tmp_path / "missing.mp4", clip, "--model", captioner)
+    assert done.exit_code == 1
+    assert done.stdout.startswith(f"{clip}: ")
+    assert len(done.stderr.splitlines()) == 2
+    assert "broken.mp4" in done.stderr
+    assert "no such file" in done.stderr
+
+
+def test_a_missing_film_is_told_without_waiting_for_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from watchword.cli.main import app\n"
+        "try: app(['describe', 'missing.mp4'])\nexcept SystemExit as end: assert end.code == 1\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = python(["-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no such file" in done.stderr
+
+
+def test_help_is_there_without_torch_and_numpy(tmp_path: Path) -> None:
+    code = (
+        "import sys; import watchword; from watchword.cli.main import app\n"
+        "try: app(['describe', '--help'])\nexcept SystemExit: pass\n"
+        "assert not {'torch', 'numpy', 'av'} & set(sys.modules)"
+    )
+    assert python(["-c", code], tmp_path).returncode == 0
+
+
+def test_describing_does_not_load_what_only_training_needs(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, watchword\n"
+        f"assert watchword.describe({str(clip)!r}, {str(captioner)!r}).sentence\n"
+        "unneeded = {'accelerate', 'watchword.training.loop', 'watchword.metrics', 'watchword.text.ptb'}\n"
+        "assert not unneeded & set(sys.modules)"
+    )
+    done = python(["-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, *arguments]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path) -> None:
+    lines = [
+        "import sys",
+        "from watchword.cli._quick_torch import import_torch_quickly",
+        "import_torch_quickly()",
+        "import torch",
+        "net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())",
+        "net(torch.randn(2, 3, 8, 8)).sum().backward()",
+        "assert net[0].weight.grad is not None",
+        "import os; assert os.environ['OMP_WAIT_POLICY'] == 'passive'",
+        "print('torch._decomp' in sys.modules)",
+    ]
+    answer = python(["-c", "\n".join(lines)], tmp_path)
+    assert answer.stdout == "False\n", answer.stderr
+    whole = python(["-c", "import torch, sys; print('torch._decomp' in sys.modules)"], tmp_path)
+    assert whole.stdout == "True\n", "torch loads it no more: quick_torch can go"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_command_ends_at_once_and_all_that_it_said_is_there(ends: bool, tmp_path: Path) -> None:
+    lines = [
+        "import atexit",
+        "from watchword.cli._quick_torch import import_torch_quickly, leave",
+        "import_torch_quickly()" if ends else "import torch",
+        "atexit.register(print, 'taken apart')",
+        "print('said', 'x' * 100_000)",
+        "leave(7)",
+    ]
+    answer = python(["-c", "\n".join(lines)], tmp_path)
+    assert answer.returncode == 7, answer.stderr
+    assert answer.stdout.startswith("said x")
+    assert answer.stdout.count("x") == 100_000
+    assert ("taken apart" in answer.stdout) is not ends, "only our own quick process may skip what others asked for"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "watchword", "models"]
+        answer = subprocess.run(words, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("watchword: cannot write what is to be said: ")
+    assert answer.stderr.count("\n") == 1
+
+
+def test_folders_patterns_and_lists_are_taken(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.mp4").write_bytes(clip.read_bytes())
+    (tmp_path / "below" / "b.MKV").write_bytes(clip.read_bytes())
+    Image.fromarray(numbered(7)).save(tmp_path / "below" / "c.png")
+    (tmp_path / "notes.txt").write_text("not a film")
+    folder = run(tmp_path, "--model", captioner, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(folder.stdout)))
+    assert [Path(row["film"]).name for row in rows] == ["a.mp4", "b.MKV", "c.png"]
+    pattern = run(tmp_path / "*.mp4", "--model", captioner, "--format", "csv")
+    assert [Path(row["film"]).name for row in csv.DictReader(io.StringIO(pattern.stdout))] == ["a.mp4"]
+    for words in (["-"], ["--list", "-"]):
+        listed = run(*words, "--model", captioner, stdin=f"{tmp_path / 'a.mp4'}\n\n{clip}\n")
+        assert len(listed.stdout.splitlines()) == 2, listed.output
+
+
+def test_what_is_not_sure_enough_is_not_said(captioner: Path, opened: Describer, clip: Path) -> None:
+    sure = opened.describe(clip).confidence
+    assert opened.describe(clip, at_least=sure - 1e-6).sentence
+    silent = opened.describe(clip, at_least=sure + 1e-6)
+    assert silent.sentence == ""
+    assert silent.confidence == 0
+    done = run(clip, "--model", captioner, "--at-least", "1.0")
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert "nothing said" in done.stderr
+    document = json.loads(run(clip, "--model", captioner, "--at-least", "1.0", "--format", "json").stdout)
+    assert document["films"][0]["sentence"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a film"),
+        (["x.mp4", "--model", "nonsense"], "no such file"),
+        (["clip.mp4", "--resume"], "--resume goes on with an --output"),
+        (["a.mp4", "b.mp4", "--format", "srt"], "a file for one film"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(words: list[str], message: str, tmp_path: Path) -> None:
+    done = python(["-m", "watchword", "describe", *words], tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_an_unknown_captioner_is_told(clip: Path) -> None:
+    done = RUN.invoke(app, ["describe", str(clip), "--model", "nonsense"])
+    assert isinstance(done.exception, WatchwordError)
+    assert "unknown captioner 'nonsense'" in str(done.exception)
+
+
+def test_a_run_on_drawn_streams_says_why_it_cannot_see_films(shapes: Path, clip: Path, tmp_path: Path) -> None:
+    folder = write_captioner(tmp_path / "drawn")
+    (folder / "streams.json").unlink()
+    recipe = (folder / "recipe.toml").read_text().replace('store = "features"', f'store = "{shapes / "store"}"')
+    (folder / "recipe.toml").write_text(recipe)
+    with pytest.raises(WatchwordError, match="cannot make of a film"):
+        watchword.describe(clip, folder)
+
+
+# --- timelines -----------------------------------------------------------------------------------------------------
+
+
+@given(
+    cuts=st.lists(st.floats(0.1, 120), max_size=30),
+    end=st.floats(0.5, 130),
+    steps=st.lists(st.floats(0.05, 9), min_size=1, max_size=5),
+)
+def test_stretches_cover_the_film_and_have_sensible_lengths(cuts: list[float], end: float, steps: list[float]) -> None:
+    cuts = sorted(cut for cut in cuts if cut < end)
+    found: list[tuple[float, float]] = []
+    stretches, reached, turn = Stretches(), 0.0, 0
+    while reached < end:
+        before, reached = reached, min(end, reached + steps[turn % len(steps)])
+        found += stretches.feed([cut for cut in cuts if before < cut <= reached], reached)
+        turn += 1
+    found += stretches.finish(end)
+    at_once = Stretches()
+    assert found == at_once.feed(cuts, end) + at_once.finish(end)  # however the film comes in
+    assert found[0][0] == 0
+    assert found[-1][1] == end
+    assert all(one[1] == other[0] for one, other in pairwise(found))
+    assert all(SHORTEST <= stop - start < LONGEST + SHORTEST for start, stop in found) or len(found) == 1
+
+
+def test_a_stretch_ends_at_a_cut_where_it_can() -> None:
+    stretches = Stretches()
+    assert stretches.feed([5.0, 6.0, 11.0], 14.5) == [(0.0, 5.0), (5.0, 11.0)]  # one second alone is too short
+    assert stretches.finish(15.0) == [(11.0, 15.0)]
+    endless = Stretches()
+    assert endless.feed([], 45.0) == [(0.0, 10.0), (10.0, 20.0), (20.0, 30.0)]
+    assert endless.finish(46.0) == [(30.0, 46.0)]
+    tail = Stretches()
+    assert tail.feed([8.0], 9.0) + tail.finish(9.0) == [(0.0, 9.0)]  # a rest that is too short goes with the rest
+
+
+def test_a_stretch_is_seen_as_a_film_of_its_own(long_film: Path, tmp_path: Path) -> None:
+    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4"]))
+
+    class Fixed:
+        plan, size = Rate(4.0), Squash(8, 8)
+
+        def feed(self, frames: Frames) -> list[tuple[float, float]]:
+            return []
+
+        def finish(self) -> list[tuple[float, float]]:
+            return [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
+
+    found = list(extract_stretches(extraction, long_film, ["appearance"], Fixed(), []))
+    assert [(start, end) for start, end, _ in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
+    blue = write_film(tmp_path / "blue.mp4", flat((20, 20, 200), 48), [125 * index for index in range(48)])
+    alone = extraction.arrays(blue, ["appearance"], [])["appearance"]
+    within = found[1][2]["appearance"]
+    assert within.times == pytest.approx(alone.times, abs=0.126)  # held four times a second
+    assert np.allclose(within.values, alone.values, atol=0.05)
+    assert not np.allclose(found[0][2]["appearance"].values, alone.values, atol=0.2)
+
+
+def test_cuts_are_the_same_however_the_film_comes_in(long_film: Path) -> None:
+    found = []
+    for chunk in (1, 7, 500):
+        cuts = HistogramCuts()
+        times = [cut for frames in iterate_frames(long_film, Rate(8.0), Squash(64, 48), chunk=chunk)
+                 for cut in cuts.feed(frames)]  # fmt: skip
+        found.append(times + cuts.finish())
+    assert found[0] == found[1] == found[2] == [5.0, 11.0, 12.0]
+
+
+def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -> None:
+    random = np.random.default_rng(0)
+    pictures = random.integers(0, 256, (230, 27, 48, 3)).astype(np.uint8)
+    pictures[:, 0, 0, 0] = 0
+    pictures[:, 0, 0, 1] = np.arange(230)
+    pictures[[60, 61, 149, 150], 0, 0, 0] = 255  # the frames that end a shot
+    times = np.arange(230) / 25
+
+    class Marks:
+        def __call__(self, window: torch.Tensor) -> torch.Tensor:
+            assert window.shape == (1, 100, 27, 48, 3)
+            numbers = window[0, :, 0, 0, 1].tolist()
+            for one, other in pairwise(numbers):  # in order, without a hole; only the film's ends stand still
+                assert other == one + 1 or (other == one and one in {0, 229})
+            return window[:, :, 0, 0, 0].float() - 128
+
+    found = []
+    for chunk in (16, 230):
+        cuts = NetworkCuts(Marks())  # type: ignore[arg-type]
+        some = [cut for begin in range(0, 230, chunk)
+                for cut in cuts.feed(Frames(pictures[begin:][:chunk], times[begin:][:chunk]))]  # fmt: skip
+        assert len(cuts.pictures) <= 120  # flat memory
+        found.append(some + cuts.finish())
+    assert found[0] == found[1] == [pytest.approx(62 / 25), pytest.approx(151 / 25)]
+
+
+def test_a_still_film_is_not_shown_to_the_network_for_cuts() -> None:
+    def refuse(window: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("nothing changes here")
+
+    cuts = NetworkCuts(refuse)  # type: ignore[arg-type]
+    frames = Frames(np.full((150, 27, 48, 3), 90, np.uint8), np.arange(150) / 25)
+    assert cuts.feed(frames) + cuts.finish() == []
+    assert cuts.settled == pytest.approx(149 / 25)
+
+
+def test_a_long_film_becomes_a_timeline(captioner: Path, long_film: Path) -> None:
+    found = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
+    assert [(shot.start, shot.end) for shot in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
+    assert all(shot.start <= word.seconds["appearance"] <= shot.end for shot in found for word in shot.best.words)
+
+
+def test_what_a_sentence_keeps_does_not_hold_more_in_memory(captioner: Path, clip: Path) -> None:
+    """A film of two hours has a thousand sentences: each keeps its own attention, not that of all that were found."""
+    found = watchword.describe(clip, captioner, top=2)
+    for sentence in (found.best, *found.alternatives):
+        assert sentence is not None
+        assert all(weights.base is None for weights in sentence.attention.values())
+
+
+def test_memory_is_given_back_every_few_stretches(
+    captioner: Path, long_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("watchword.captioning.captioner.give_back", lambda: given.append(1))
+    monkeypatch.setattr("watchword.captioning.captioner.GIVE_BACK_EVERY", 1)
+    shots = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
+    assert len(given) == len(shots) > 1
+
+
+def test_another_c_library_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> None:
+        raise OSError(name)
+
+    give_back()
+    monkeypatch.setattr("ctypes.CDLL", none)
+    give_back()
+
+
+def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
+    weights_or_skip("yamnet")
+    times = [125 * index for index in range(72)]
+    film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
+    silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
+    opened = Describer.open(write_captioner(tmp_path / "listener", streams=("appearance", "audio")))
+    extraction = opened.extraction
+
+    class Halves:
+        plan, size = Rate(4.0), Squash(8, 8)
+
+        def feed(self, frames: Frames) -> list[tuple[float, float]]:
+            return []
+
+        def finish(self) -> list[tuple[float, float]]:
+            return [(0.0, 4.0), (4.0, 9.0)]
+
+    whole = extraction.arrays(film, ["audio"], [])["audio"]
+    parts = [arrays["audio"] for _, _, arrays in extract_stretches(extraction, film, ["audio"], Halves(), [])]
+    assert sum(len(part.times) for part in parts) == len(whole.times)
+    assert np.concatenate([parts[0].times, parts[1].times + 4.0]) == pytest.approx(whole.times)
+    resumed = extract_stretches(extraction, film, ["audio"], Halves(), [], start=4.0)
+    assert np.array_equal(list(resumed)[1][2]["audio"].values, parts[1].values)
+    assert opened.describe(silent).sentence
+    assert opened.describe(silent, timeline=True).sentence
+
+
+def said(text: str, start: float, end: float, sure: float = 0.5) -> Shot:
+    return Shot(start, end, (Sentence(tuple(Word(word, 0.5) for word in text.split()), sure),))
+
+
+def test_a_film_of_any_length_goes_through_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes, a cut every 30 s: the frames that are held are those of the stretch in hand."""
+    from watchword.features import stretches
+    from watchword.features.watching import Moments, PictureWatcher
+
+    def blind(self: PictureWatcher, frames: Frames) -> Iterator[Moments]:
+        yield Moments(frames.times, {"pooled": torch.zeros(len(frames.times), 1280)}, self.backbone)
+
+    monkeypatch.setattr(PictureWatcher, "see", blind)
+    most = 0
+    add = stretches._Held.add
+
+    def counted(self: Any, frames: Frames) -> None:
+        nonlocal most
+        add(self, frames)
+        most = max(most, len(self.frames))
+
+    monkeypatch.setattr(stretches._Held, "add", counted)
+    colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]
+    pictures = [np.full((24, 32, 3), colour, np.uint8) for colour in colours]
+    film = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
+    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4", "appearance.pixels=32"]))
+    found = list(extract_stretches(extraction, film, ["appearance"], cut_film(0.0, 600.0), []))
+    assert len(found) == 60
+    assert {end - start for start, end, _ in found} == {10.0}
+    assert most <= 4 * (LONGEST + SHORTEST) + 32  # four a second, and two chunks
+
+
+def test_a_name_of_any_bytes_is_written_in_every_format(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9 [bold]\n.mp4")
+    try:
+        odd.write_bytes(clip.read_bytes())
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    for form in ("text", "json", "csv", "vtt"):
+        where = ["--output", tmp_path / "out"] if form == "vtt" else []
+        done = run(odd, clip, *where, "--model", captioner, "--format", form)
+        assert done.exit_code == 0, done.output
+        if form == "json":
+            assert json.loads(done.stdout)["films"][0]["film"].endswith("caf\\xe9 [bold]\\n.mp4")
+
+
+def test_neighbours_that_say_the_same_become_one() -> None:
+    shots = [
+        said("a man is talking", 0, 8, 0.3), said("a man is talking", 8, 15, 0.6), said("a dog runs", 15, 20),
+        said("a dog runs", 25, 30), said("a dog is running with a ball", 30, 36),
+    ]  # fmt: skip
+    joined = list(join_alike(shots))
+    assert [(shot.start, shot.end, shot.best.confidence) for shot in joined[:1]] == [(0, 15, 0.6)]  # the surer speaks
+    assert [(shot.start, shot.end) for shot in joined] == [(0, 15), (15, 20), (25, 30), (30, 36)]  # a gap keeps apart
+
+
+def test_chapters_are_few_and_follow_each_other() -> None:
+    shots = [said(f"word{index} here", 10 * index, 10 * index + 10, index % 7 / 10) for index in range(720)]
+    found = chapters(shots)
+    assert len(found) <= 40
+    assert found[0].start == 0
+    assert found[-1].end == 7200
+    assert all(one.end == other.start for one, other in pairwise(found))
+    assert found[0].best.confidence == 0.6  # called by its surest sentence
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+ODD = Description(
+    Path("a --> b & c.mp4"), 7300.0, "tiny",
+    (
+        said("fish & <chips> --> \n here", 0.0, 3.9996),
+        said("a man 's dog", 3.9994, 4.0),
+        said("the end", 4.0, 7300.0),
+    ),
+)  # fmt: skip
+STAMP = r"(\d{2,}):([0-5]\d):([0-5]\d)\.(\d{3})"
+
+
+def parse_webvtt(text: str) -> list[tuple[float, float, str]]:
+    """WebVTT by the rules of its syntax: signature, blank line, blocks; times in order; nothing unescaped."""
+    assert text.startswith("WEBVTT\n\n")
+    assert text.endswith("\n")
+    found: list[tuple[float, float, str]] = []
+    for block in re.split(r"\n{2,}", text.removeprefix("WEBVTT\n\n").strip("\n")):
+        lines = block.split("\n")
+        if lines[0].startswith("NOTE"):
+            assert "-->" not in block
+            continue
+        if "-->" not in lines[0]:
+            lines = lines[1:]  # the identifier
+        times = re.fullmatch(f"{STAMP} --> {STAMP}", lines[0])
+        assert times, lines[0]
+        numbers = [int(part) for part in times.groups()]
+        start, end = (h * 3600 + m * 60 + s + ms / 1000 for h, m, s, ms in (numbers[:4], numbers[4:]))
+        assert end > start
+        assert not found or start >= found[-1][0]
+        payload = "\n".join(lines[1:])
+        assert payload
+        assert "-->" not in payload
+        assert not re.search(r"[<>]|&(?!amp;|lt;|gt;)", payload), payload
+        found.append((start, end, payload))
+    return found
+
+
+@pytest.mark.parametrize("write", [vtt, vtt_chapters])
+def test_webvtt_keeps_the_rules_whatever_is_said(write: Any) -> None:
+    cues = parse_webvtt(write(ODD))
+    assert cues
+    assert all(one[1] <= other[0] for one, other in pairwise(cues))
+    if write is vtt:
+        assert [cue[2] for cue in cues] == ["Fish &amp; &lt;chips&gt; --&gt; here.", "A man's dog.", "The end."]
+        assert cues[-1][1] == 7300.0
+
+
+def test_srt_numbers_its_blocks_and_wraps_its_lines() -> None:
+    long = Description(Path("x.mp4"), 9.0, "tiny", (said("word " * 20, 0, 5.0004), said("two", 5.0, 9.0)))
+    first, second = srt(long).strip().split("\n\n")
+    lines = first.split("\n")
+    assert lines[:2] == ["1", "00:00:00,000 --> 00:00:05,000"]
+    assert all(len(line) <= 42 for line in lines[2:])
+    assert second.split("\n") == ["2", "00:00:05,000 --> 00:00:09,000", "Two."]
+
+
+def test_json_is_as_its_schema_says(captioner: Path, clip: Path) -> None:
+    schema = json.loads((ROOT / "docs" / "reference" / "describe.schema.json").read_text("utf-8"))
+    check = Draft202012Validator(schema)
+    check.validate(json.loads(as_json([ODD], [(Path("bad.mp4"), "cannot read it")])))
+    check.validate(json.loads(run(clip, "missing.mp4", "--model", captioner, "--format", "json", "--top", "2").stdout))
+    wrong = json.loads(as_json([ODD]))
+    wrong["films"][0]["confidence"] = 2
+    assert not check.is_valid(wrong)
+
+
+def test_a_shot_comes_back_from_what_is_written_of_it() -> None:
+    shot = Shot(1.0, 2.5, (Sentence((Word("a", 0.25, {"motion": 1.5}), Word("dog", 0.5)), 0.75), ODD.shots[2].best))
+    assert read_shot(json.loads(json.dumps(shot_values(shot)))) == shot
+
+
+def test_csv_has_a_row_for_each_shot() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv([ODD]))))
+    assert [row["sentence"] for row in rows][1:] == ["a man's dog", "the end"]
+    assert rows[0]["film"] == "a --> b & c.mp4"
+
+
+def test_the_ending_of_the_output_says_the_format(captioner: Path, long_film: Path, tmp_path: Path) -> None:
+    for name in ("x.srt", "x.vtt", "x.json", "x.csv", "x.txt"):
+        done = run(long_film, "--model", captioner, "--output", tmp_path / name, "--timeline")
+        assert done.exit_code == 0, done.output
+        assert done.stdout == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"x.srt", "x.vtt", "x.json", "x.csv", "x.txt"}  # nothing else
+    parse_webvtt((tmp_path / "x.vtt").read_text())
+    assert (tmp_path / "x.srt").read_text().startswith("1\n00:00:00,000 --> ")
+
+
+def test_a_folder_gets_a_file_for_each_film(captioner: Path, clip: Path, long_film: Path, tmp_path: Path) -> None:
+    done = run(clip, long_film, "--model", captioner, "--format", "chapters", "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"clip.chapters.vtt", "long.chapters.vtt"}
+
+
+# --- stopping and going on -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["film.json", "film.srt"])
+def test_ctrl_c_leaves_what_is_done_and_resume_goes_on(
+    captioner: Path, long_film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    whole, output = tmp_path / f"whole{Path(name).suffix}", tmp_path / name
+    words = [long_film, "--model", captioner, "--timeline", "--output"]
+    assert run(*words, whole).exit_code == 0
+    spoken = describer_module.Describer.speak
+    count = 0
+
+    def stops(self: Describer, *arguments: Any) -> Shot:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return spoken(self, *arguments)
+
+    monkeypatch.setattr(describer_module.Describer, "speak", stops)
+    stopped = run(*words, output)
+    assert stopped.exit_code == 130
+    assert "--resume" in stopped.stderr
+    assert (tmp_path / f"{name}.part").exists()
+    text = output.read_text()
+    assert ("00:00:11,000" in text and "00:00:17,000" not in text) if name == "film.srt" else json.loads(text)["films"]
+    resumed = run(*words, output, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert count == 4  # the two shots that were done are not described again
+    assert not (tmp_path / f"{name}.part").exists()
+    if name == "film.srt":
+        assert output.read_text() == whole.read_text()
+    else:
+        ends = [[shot["end"] for shot in json.loads(path.read_text())["films"][0]["shots"]] for path in (output, whole)]
+        assert ends[0] == ends[1]
+    again = run(*words, output, "--resume")
+    assert again.exit_code == 0
+    assert count == 4  # whole already
+
+
+def test_a_job_is_not_gone_on_with_under_other_settings(captioner: Path, long_film: Path, tmp_path: Path) -> None:
+    part = tmp_path / "x.json.part"
+    part.write_text(json.dumps({"captioner": "other", "top": 1, "beam": 5, "timeline": None}) + "\n")
+    done = run(long_film, "--model", captioner, "--output", tmp_path / "x.json", "--resume")
+    assert isinstance(done.exception, WatchwordError)
+    assert "another captioner" in str(done.exception)
+
+
+def test_half_a_line_of_a_killed_job_is_forgotten(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    job = {"captioner": str(captioner), "top": 1, "beam": 5, "timeline": None}
+    (tmp_path / "x.json.part").write_text(json.dumps(job) + '\n{"film": "half')
+    done = run(clip, "--model", captioner, "--output", output, "--resume")
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(output.read_text())["films"]) == 1
+
+
+# --- what is shipped -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
+    folder = CaptionerFolder(SHIPPED / name)
+    files = {path.name for path in folder.folder.iterdir()}
+    needed = {"recipe.toml", "model.safetensors", "vocabulary.txt", "streams.json", "calibration.json", "card.md"}
+    assert needed <= files
+    assert sum(path.stat().st_size for path in folder.folder.iterdir()) <= 40e6
+    assert not re.search(r"/work|/home|/root", (folder.folder / "recipe.toml").read_text())
+    assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
+
+
+def test_the_full_captioner_hears_what_it_cannot_see(tmp_path: Path) -> None:
+    for network in ("yamnet", "i3d", "yolov4_tiny"):
+        weights_or_skip(network)
+    pictures, times = flat((90, 90, 90), 24), [125 * index for index in range(24)]
+    silent = watchword.describe(write_film(tmp_path / "silent.mp4", pictures, times), "full")
+    heard = watchword.describe(write_film(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
+    assert heard.sentence
+    assert set(heard.attention) == {"appearance"}  # all else goes into the guess at a meaning, which looks at nothing
+    assert heard.confidence != pytest.approx(silent.confidence, abs=1e-4)
+
+
+def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:
+    found = watchword.describe(clip, "light", top=3)
+    assert found.sentence
+    assert found.sentence.split()[-1] not in NEVER_LAST
+    assert 0 < found.confidence < 1
