@@ -1,12 +1,13 @@
 """The command line: a table of verbs. Each verb lives in a file of its own and imports what is heavy when called."""
 
 import errno
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+import watchword
 from watchword.cli._quick_torch import leave
 from watchword.cli.calibrate import calibrate
 from watchword.cli.compare import compare
@@ -65,8 +66,18 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"watchword {watchword.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Keeps every verb a sub-command, however many there are."""
 
 
