@@ -21,7 +21,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from watchword.media import CentreCrop, Rate, Squash, Uniform, histogram_shots, iterate_frames, read_frames
+from watchword.video import CentreCrop, Rate, Squash, Uniform, histogram_shots, iterate_frames, read_frames
 
 Way = Callable[[Path], object]
 NUM_FRAMES = 28

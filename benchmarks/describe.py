@@ -28,7 +28,7 @@ from watchword.captioning.captioner import Describer
 from watchword.captioning.generation import Voice
 from watchword.captioning.options import Asked
 from watchword.features.watching import PictureWatcher
-from watchword.media import read_timeline
+from watchword.video import read_timeline
 
 STEPS = {
     "python": "pass",

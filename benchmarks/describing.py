@@ -17,10 +17,10 @@ from watchword.captioning.bundle import find_captioner
 from watchword.captioning.calibrate import think_of
 from watchword.captioning.confidence import rank_correlation
 from watchword.data.annotations import read_annotations
+from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex
-from watchword.records import Clip
-from watchword.store import Store
 from watchword.training.evaluation import references_of
+from watchword.types import Clip
 
 NEIGHBOURS = 20
 METRICS = ("BLEU", "METEOR", "ROUGE_L", "CIDEr")

@@ -19,9 +19,9 @@ from watchword.captioning.generation import Voice
 from watchword.data.annotations import read_annotations
 from watchword.data.dataset import encode_captions, evenly_chosen, pad_sentences, pad_streams
 from watchword.decoding import follow
-from watchword.records import Clip
-from watchword.store import Store
+from watchword.features.store import Store
 from watchword.tensors import PAD, UNK
+from watchword.types import Clip
 
 
 @torch.inference_mode()

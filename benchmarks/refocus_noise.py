@@ -16,11 +16,11 @@ from torch import Tensor
 
 from watchword.data.annotations import read_annotations
 from watchword.data.dataset import Features
+from watchword.features.store import Store
 from watchword.layers.product_attention import ProductAttention
 from watchword.losses.refocus import key_frame_loss
 from watchword.models.refocus import Refocus, frames_of
 from watchword.research.shapes import read_truth
-from watchword.store import Store
 from watchword.training import Run
 
 SEEDS, EPOCHS, VIDEOS, CAPTIONS, RATE, BETA = 8, 7, 8, 6, 2e-3, 0.03

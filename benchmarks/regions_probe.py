@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from watchword.records import FloatArray
 from watchword.research.shapes import Film, ShapesConfig, draw_films, streams_of
+from watchword.types import FloatArray
 
 STREAMS = ("appearance", "motion", "scene", "movement", "regions", "moving_regions")
 SIGNED = 61  # of `moving_regions`: the regions and their signed changes; amounts follow

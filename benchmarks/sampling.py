@@ -19,7 +19,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from watchword.media import Squash, Uniform, read_frames
+from watchword.video import Squash, Uniform, read_frames
 
 SIDE = 224
 

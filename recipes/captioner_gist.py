@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from watchword.data.dataset import Features
+from watchword.features.store import Store
 from watchword.models import build_model
 from watchword.models.checkpoint import read_tensors
-from watchword.store import Store
 from watchword.training.run import Run
 
 

@@ -39,9 +39,9 @@ from torch import Tensor
 
 from watchword.backbones.minilm import load_encoder
 from watchword.data.dataset import evenly_chosen, pad_streams
+from watchword.features.store import Store
 from watchword.layers.likeness import Likeness, Vectors, gathered
-from watchword.records import StreamArrays
-from watchword.store import Store
+from watchword.types import StreamArrays
 
 Film = dict[str, Any]           # video, split, captions
 Source = tuple[Store, float]    # where a stream is, and its share

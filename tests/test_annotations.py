@@ -12,7 +12,7 @@ import pytest
 from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.folder import hashed_splits
 from watchword.errors import WatchwordError
-from watchword.records import Clip
+from watchword.types import Clip
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not on this machine")

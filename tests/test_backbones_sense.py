@@ -26,7 +26,7 @@ from watchword.backbones.vggish import Vggish
 from watchword.backbones.weights import WEIGHTS
 from watchword.backbones.yamnet import YamNet
 from watchword.backbones.yolo_tiny import YoloTiny, best_apart, decode, intersection_over_union, read_darknet
-from watchword.carriers import fetch
+from watchword.downloads import fetch
 from watchword.errors import WatchwordError
 from watchword.features.shots import find_shots
 

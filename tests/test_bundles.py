@@ -14,6 +14,7 @@ from tests.films import numbered, write_film
 
 import watchword
 from conftest import weights_or_skip
+from watchword.atomic_io import write_whole
 from watchword.captioning import calibrate as calibrating
 from watchword.captioning.bundle import CaptionerFolder, find_captioner
 from watchword.captioning.calibrate import calibrate, pack, people_no_better
@@ -24,15 +25,14 @@ from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.decoding import Found, consensus
 from watchword.errors import WatchwordError
-from watchword.files import write_whole
+from watchword.features.store import Store
 from watchword.models.checkpoint import load_model, read_tensors
-from watchword.records import Clip, StreamArrays
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
-from watchword.store import Store
 from watchword.tensors import Stream
 from watchword.text.sentences import NEVER_LAST
 from watchword.text.vocabulary import Vocabulary
+from watchword.types import Clip, StreamArrays
 
 # --- confidence ----------------------------------------------------------------------------------------------------
 

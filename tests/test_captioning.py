@@ -39,9 +39,9 @@ from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
 from watchword.features.stretches import extract_stretches
-from watchword.media import HistogramCuts, Rate, Squash, iterate_frames
-from watchword.records import Frames
 from watchword.text.sentences import NEVER_LAST
+from watchword.types import Frames
+from watchword.video import HistogramCuts, Rate, Squash, iterate_frames
 
 ROOT = Path(__file__).parents[1]
 RUN = CliRunner()
@@ -114,7 +114,7 @@ def test_a_film_becomes_a_sentence_with_all_that_is_known_about_it(captioner: Pa
 def test_a_film_sounds_as_its_stored_features_do(opened: Describer, clip: Path, tmp_path: Path) -> None:
     from watchword.captioning.generation import Stretch
     from watchword.features.extraction import Film
-    from watchword.store import Store
+    from watchword.features.store import Store
 
     job = prepare(tmp_path, ["appearance"], ["appearance.moments=8"])
     assert Extraction(job).extract(Film("clip", clip)).problem == ""

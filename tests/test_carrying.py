@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.carrying import Place, carry, learn, pairs
-from watchword.records import StreamArrays
-from watchword.store import Store
+from watchword.features.store import Store
+from watchword.types import StreamArrays
 
 
 def fill(store: Store, stream: str, films: dict[str, np.ndarray]) -> None:

@@ -18,13 +18,13 @@ from watchword.errors import WatchwordError
 from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignment, PoolingAlignment, StackingAlignment
 from watchword.models import build_model
 from watchword.models.dual_afr import DualAFR
-from watchword.records import Caption
 from watchword.research.papers.dual_afr import by_kind, on_subject
 from watchword.research.papers.dual_afr_figure import WordLook, draw_looks, strongest_places
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import BOS, EOS, Stream
 from watchword.training import loop
+from watchword.types import Caption
 
 WIDTHS = {"low": 3, "middle": 4, "deep": 5, "top": 6}
 SHAPES = [[2, 4, 4], [2, 2, 2], [1, 2, 2]]

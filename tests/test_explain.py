@@ -32,9 +32,9 @@ from watchword.explain.overlay import HOT, VEIL, glow, heat_of, paint, spotlight
 from watchword.explain.page import make_page, played
 from watchword.explain.peaks import glance, main_head, moments_of, strength, told, where
 from watchword.explain.video import write_film as write_explained
-from watchword.media import browser_type
 from watchword.models import build_model
 from watchword.tensors import EOS, Stream
+from watchword.video import browser_type
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "reference" / "explain.schema.json").read_text())
 QUARTERS = np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]])

@@ -30,9 +30,9 @@ from watchword.features.engines import PATIENCE, extract_local, extract_ray
 from watchword.features.extraction import Extraction, Film, ahead, prepare
 from watchword.features.films import find_films
 from watchword.features.networks import DETECTORS, EARS, PICTURES, WINDOWS, WITHOUT_WEIGHTS, Backbone
+from watchword.features.store import Store, settings_key
 from watchword.features.watching import describe_flow
-from watchword.records import StreamArrays
-from watchword.store import Store, settings_key
+from watchword.types import StreamArrays
 
 ROOT = Path(__file__).parents[1]
 
@@ -311,7 +311,7 @@ def test_films_are_found_in_folders_by_patterns_and_by_name(tmp_path: Path) -> N
     assert [film.video for film in find_films([str(tmp_path)])] == ["a", "b", "c"]
     assert [film.video for film in find_films([f"{tmp_path}/*.mp4", f"{tmp_path}/a.mp4"])] == ["a", "c"]
     assert [film.video for film in find_films([f"{tmp_path}/below/notes.txt"])] == ["notes"]
-    with pytest.raises(WatchwordError, match="no file fits"):
+    with pytest.raises(WatchwordError, match="no file matches"):
         find_films([f"{tmp_path}/*.avi"])
 
 

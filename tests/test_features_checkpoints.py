@@ -16,13 +16,13 @@ from checkpoints import c3d_tensors, i3d_tensors, residual_tensors, vggish_tenso
 from films import numbered, write_film
 from watchword.backbones.resnet import ResNet
 from watchword.backbones.weights import load_user_weights
-from watchword.carriers import sha256_of
 from watchword.cli.main import app
+from watchword.downloads import sha256_of
 from watchword.errors import WatchwordError
 from watchword.features import networks
 from watchword.features.extraction import Extraction, prepare
-from watchword.media import Squash, Uniform, read_frames
-from watchword.store import Store
+from watchword.features.store import Store
+from watchword.video import Squash, Uniform, read_frames
 
 
 @pytest.fixture(scope="module")

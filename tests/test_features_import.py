@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from watchword.cli.main import app
 from watchword.data.imports import Rules, import_features, open_features
 from watchword.errors import WatchwordError
-from watchword.store import Store
+from watchword.features.store import Store
 
 SOURCE = Path(__file__).parents[1] / "src"
 VGG16 = Path(__file__).parents[1] / ".." / "shared" / "data" / "msvd" / "vgg16_fc2_20.npz"

@@ -13,12 +13,12 @@ import torch
 
 from conftest import noise_stream
 from watchword.decoding import follow
+from watchword.features.store import Store
 from watchword.layers.likeness import Likeness, gathered
 from watchword.models import build_model
-from watchword.records import StreamArrays
-from watchword.store import Store
 from watchword.tensors import EOS, PAD, Stream
 from watchword.training.captioner import LoadedCaptioner
+from watchword.types import StreamArrays
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SENTENCES = torch.tensor([[[5, 6, EOS]], [[7, EOS, PAD]], [[4, 9, EOS]]])

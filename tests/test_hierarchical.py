@@ -17,7 +17,6 @@ from watchword.data.annotations import read_annotations
 from watchword.decoding import follow, rescore
 from watchword.errors import WatchwordError
 from watchword.features.looks import PictureLook
-from watchword.media import Spaced
 from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
 from watchword.research.analysis.grounding import shares
@@ -33,6 +32,7 @@ from watchword.training import loop
 from watchword.training.captioner import LoadedCaptioner
 from watchword.training.evaluation import Search, evaluate
 from watchword.training.run import Run
+from watchword.video import Spaced
 
 WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
 SENTENCES = torch.tensor([[[4, 5, EOS], [6, 7, EOS]], [[5, 5, EOS], [8, 4, EOS]]])

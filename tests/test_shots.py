@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from tests.films import write_film
 
-from watchword.media import Rate, Shot, Squash, histogram_shots, iterate_frames, shots_from_cuts
-from watchword.media.shots import histograms
-from watchword.records import Frames
+from watchword.types import Frames
+from watchword.video import Rate, Shot, Squash, histogram_shots, iterate_frames, shots_from_cuts
+from watchword.video.shots import histograms
 
 CLIPS = Path(__file__).parents[1] / ".." / "shared" / "data" / "msrvtt" / "clips"
 

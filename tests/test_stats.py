@@ -18,21 +18,21 @@ from watchword.data.annotations import read_annotations
 from watchword.data.categories import write_categories
 from watchword.decoding import follow
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
 from watchword.models import Captioner, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
-from watchword.records import Caption, Clip, Frames
 from watchword.research.analysis.pos_stats import wording_of
 from watchword.research.analysis.temporal_order import decisions, rank_correlation
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
 from watchword.research.shapes import ShapesConfig, draw_films, read_truth, write_shapes
 from watchword.research.shapes.command import write_video
-from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import loop
 from watchword.training.evaluation import evaluate
+from watchword.types import Caption, Clip, Frames
 
 QUERY, SIZE, WIDTH = 5, 6, 4
 SMALL = {"name": "stats", "hidden_size": 12, "embedding_size": 8, "feature_size": 10, "attention_size": 6,

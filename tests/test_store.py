@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import watchword.store
+import watchword.features.store
 from watchword.errors import WatchwordError
-from watchword.records import StreamArrays
-from watchword.store import Store, settings_key
+from watchword.features.store import Store, settings_key
+from watchword.types import StreamArrays
 
 SOURCE = Path(__file__).parents[1] / "src"
 SETTINGS = {"backbone": "vgg16", "frames": 3}
@@ -128,7 +128,7 @@ def test_any_name_of_a_video_is_one_safe_file(store: Store, video: str) -> None:
 
 @given(st.lists(st.text(st.characters(), min_size=1), min_size=2, max_size=2, unique=True))
 def test_two_names_are_two_files(names: list[str]) -> None:
-    one, other = (watchword.store._encode(name) for name in names)
+    one, other = (watchword.features.store._encode(name) for name in names)
     assert one != other
     assert "/" not in one
     assert not one.startswith(".")
@@ -233,8 +233,8 @@ def test_a_real_limit_on_file_size_loses_nothing(store: Store) -> None:
         import resource, signal, sys
         import numpy as np
         from watchword.errors import WatchwordError
-        from watchword.records import StreamArrays
-        from watchword.store import Store
+        from watchword.types import StreamArrays
+        from watchword.features.store import Store
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         large = StreamArrays(np.full((100, 1, 4000), 2.0, "f2"), np.zeros(100), np.zeros((1, 4)))
@@ -262,8 +262,8 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_no_half_one(store: Stor
     code = f"""
         import os, signal
         import numpy as np
-        from watchword.records import StreamArrays
-        from watchword.store import Store
+        from watchword.types import StreamArrays
+        from watchword.features.store import Store
         os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # the content is in the file, the name is not
         new = StreamArrays(np.full((3, 2, 4), 2.0, "f2"), np.zeros(3), np.zeros((2, 4)))
         Store({str(store.folder)!r}).write("v", "s", new, {{}})
@@ -275,7 +275,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_no_half_one(store: Stor
 
     Store(store.folder).write("w", "s", arrays(), {})
     assert leftovers(store) == [left], "a young temporary file may belong to a living writer"
-    long_ago = time.time() - 2 * watchword.store.ABANDONED_SECONDS
+    long_ago = time.time() - 2 * watchword.features.store.ABANDONED_SECONDS
     os.utime(left, (long_ago, long_ago))
     Store(store.folder).write("w", "s", arrays(), {})
     assert leftovers(store) == []

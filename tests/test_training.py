@@ -19,14 +19,14 @@ from watchword.config import Phase, Recipe, Sampling, Schedule
 from watchword.data.dataset import Slot, glimpse
 from watchword.decoding import Found, Speaker, consensus, follow, rescore
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
 from watchword.models import build_model
-from watchword.records import StreamArrays
-from watchword.store import Store
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream, Streams
 from watchword.training import loop
 from watchword.training.evaluation import Search, evaluate, film_losses, open_split
 from watchword.training.run import Run
+from watchword.types import StreamArrays
 
 SMALL = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}
 

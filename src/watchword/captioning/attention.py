@@ -5,7 +5,7 @@ from pathlib import Path
 from watchword.captioning.description import Description, Shot
 from watchword.captioning.generation import stream_of
 from watchword.explain.attention import Evidence, Head, ShotEvidence, Spoken
-from watchword.media import shown
+from watchword.video import shown
 
 
 def evidence_of(description: Description) -> Evidence:

@@ -20,7 +20,7 @@ from typing import Any
 
 from watchword.config import Recipe, read_recipe
 from watchword.errors import WatchwordError, unknown
-from watchword.store import Store, settings_key
+from watchword.features.store import Store, settings_key
 from watchword.text.vocabulary import Vocabulary
 
 SHIPPED = Path(__file__).parents[1] / "captioners"

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from watchword.atomic_io import write_whole
 from watchword.captioning.bundle import ENSEMBLE_FILE, STREAMS_FILE, CaptionerFolder, find_shipped
 from watchword.captioning.confidence import Calibration, fit, out_of_fold, rank_correlation
 from watchword.captioning.generation import Stretch, Thought, Voice
 from watchword.config import write_toml
 from watchword.data.annotations import read_annotations
 from watchword.errors import WatchwordError
-from watchword.files import write_whole
+from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex, document_frequencies, tokenise
 from watchword.models.checkpoint import FIRST, read_tensors, save_shared
-from watchword.records import Clip
-from watchword.store import Store
+from watchword.types import Clip
 
 FEWEST = 20          # videos: with fewer, a calibration is chance
 AT_ONCE = 16

@@ -14,9 +14,9 @@ from watchword.captioning.options import Asked
 from watchword.captioning.requirements import choose_captioner, extractor_of, looks_of
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
-from watchword.media import read_timeline
-from watchword.records import Caption, StreamArrays
-from watchword.store import Store
+from watchword.features.store import Store
+from watchword.types import Caption, StreamArrays
+from watchword.video import read_timeline
 
 GIVE_BACK_EVERY = 16  # stretches: each time costs a seventh of a second, to have the memory again
 

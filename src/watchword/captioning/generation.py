@@ -16,10 +16,10 @@ from watchword.captioning.diagnostics import insight
 from watchword.data.dataset import evenly_chosen, pad_streams
 from watchword.decoding import Ensemble, Found, Speaker, Tidy, beam, consensus, follow
 from watchword.models.checkpoint import load_model
-from watchword.records import FloatArray, StreamArrays
 from watchword.tensors import EOS, PAD, Streams
 from watchword.text.sentences import never_last, without_loose_end
 from watchword.text.vocabulary import Vocabulary
+from watchword.types import FloatArray, StreamArrays
 
 Arrays = Mapping[str, StreamArrays]
 MEMBER = re.compile(r"^\d+:")

@@ -12,7 +12,7 @@ from watchword.captioning.merge import join_alike
 from watchword.captioning.options import Asked
 from watchword.captioning.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
-from watchword.media import read_timeline
+from watchword.video import read_timeline
 
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Describer

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from watchword.backbones.transnet import HEIGHT, MARGIN, WIDTH, WINDOW, TransNet
 from watchword.backbones.weights import is_present, load_weights
-from watchword.media import HistogramCuts, Plan, Rate, Squash, Timeline
-from watchword.media.pictures import Size
-from watchword.media.shots import histograms
-from watchword.records import FloatArray, Frames
+from watchword.types import FloatArray, Frames
+from watchword.video import HistogramCuts, Plan, Rate, Squash, Timeline
+from watchword.video.shots import histograms
+from watchword.video.transforms import Size
 
 SHORTEST = 3.0   # seconds: a shorter shot goes with the next one
 LONGEST = 20.0   # seconds: of a longer shot ...

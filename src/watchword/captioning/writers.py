@@ -10,8 +10,8 @@ from typing import Any
 
 from watchword.captioning.description import Description, Sentence, Shot, Word
 from watchword.captioning.merge import chapters
-from watchword.media import shown
 from watchword.text.sentences import as_sentence
+from watchword.video import shown
 
 SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
 

@@ -16,7 +16,7 @@ def categories(
     """
     from watchword.data.annotations import read_annotations
     from watchword.data.categories import write_categories
-    from watchword.store import Store
+    from watchword.features.store import Store
 
     clips = read_annotations(captions)
     count = write_categories(clips, Store(store))

@@ -66,10 +66,10 @@ def describe(
     if resume and output is None:
         raise WatchwordError("--resume goes on with an --output: name the one that the stopped job had")
 
-    from watchword.media.finding import FILMS, PICTURES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
     form = form or (ENDINGS.get(output.suffix.lower(), "text") if output else "text")
-    films = find_paths(words, FILMS | PICTURES)
+    films = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
     targets = plan_outputs(films, form, output)
     pages = dict(zip(films, (explain / f"{name}.html" for name in own_names(films)), strict=True)) if explain else {}
 
@@ -168,7 +168,7 @@ class Desk:
 
     def work(self) -> None:
         from watchword.cli._progress import film_bar
-        from watchword.media import shown
+        from watchword.video import shown
 
         with film_bar(len(self.session.films)) as show:
             for film in self.session.run():
@@ -189,7 +189,7 @@ class Desk:
     def lines_of(self, film: "Progress", stopped: bool = False) -> list[str]:
         """What can be said for good: the last shot may still be joined with the next."""
         from watchword.captioning.writers import shot_lines
-        from watchword.media import shown
+        from watchword.video import shown
 
         description = self.description(film)
         is_timeline = self.session.asked.as_timeline(film.seconds)
@@ -200,7 +200,7 @@ class Desk:
         return head + [line for shot in ready for line in shot_lines(shot, is_timeline=is_timeline, name=name)]
 
     def tell(self, film: "Progress", lines: list[str]) -> None:
-        from watchword.media import shown
+        from watchword.video import shown
 
         for line in lines:
             typer.echo(line)
@@ -228,8 +228,8 @@ class Desk:
 
     def finish(self) -> None:
         """Writes all that is done, also of a film in the middle of which somebody pressed Ctrl-C."""
+        from watchword.atomic_io import write_whole
         from watchword.captioning.writers import WRITERS, as_json
-        from watchword.files import write_whole
 
         done = [self.description(film) for film in self.films if film.shots]
         if self.shows_text:
@@ -251,7 +251,7 @@ class Desk:
 
     def where_it_stopped(self) -> str:
         from watchword.captioning.writers import clock
-        from watchword.media import shown
+        from watchword.video import shown
 
         film = self.films[-1] if self.films else None
         place = f" in {shown(film.film)} at {clock(film.reached)} of {clock(film.seconds)}" if film else ""

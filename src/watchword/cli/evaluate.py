@@ -24,9 +24,9 @@ def evaluate(
 
     watchword evaluate runs/a runs/b --split test --output runs/a+b
     """
+    from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar, console
     from watchword.cli._tables import score_table
-    from watchword.files import write_whole
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
     from watchword.training.run import Run

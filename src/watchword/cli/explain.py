@@ -85,7 +85,7 @@ def check_eyes(describer: "Describer", film: str) -> None:
 def film_of(describer: "Describer", video: str, films: Path | None, *, needed: bool) -> Path | None:
     """The film of a video in the store; data alone can do without."""
     from watchword.data import films as found
-    from watchword.store import Store
+    from watchword.features.store import Store
 
     data = describer.folder.recipe.data
     store, stream = Store(describer.store or data.store), data.streams[0]
@@ -121,7 +121,7 @@ def write_evidence(
     evidence: "Evidence", film: Path | None, target: Path, form: Format, stream: str | None = None
 ) -> None:
     """Whole or not at all. Only JSON can do without the film."""
-    from watchword.files import write_whole
+    from watchword.atomic_io import write_whole
 
     if form == "json":
         write_whole(target, json.dumps(evidence.values(), ensure_ascii=False) + "\n")

@@ -49,7 +49,7 @@ def import_(
 
     from watchword.data.imports import Outcome, Rules, import_features, open_features
     from watchword.data.msvd import read_mapping
-    from watchword.store import Store
+    from watchword.features.store import Store
 
     rules = Rules(_one_of(dtype, "float16", "float32"), _layout(layout), fps, duration, _notes(settings or []))
     for option, value in (("--fps", fps), ("--duration", duration)):

@@ -50,9 +50,9 @@ def add(
     words += listed(Path("-")) if "-" in videos else []
 
     from watchword.captioning.options import Asked
-    from watchword.media.finding import FILMS, PICTURES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
-    films = find_paths(words, FILMS | PICTURES)
+    films = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
     shelving = Shelving(open_library(path), Lazy(model), Asked(top, beam, timeline), at_least, again)
     try:
         shelving.work(films)
@@ -81,7 +81,7 @@ def list_films(
     if as_json:
         import json
 
-        from watchword.media import shown
+        from watchword.video import shown
 
         values = [asdict(row) | {"source": shown(row.source) if row.source else None} for row in rows]
         typer.echo(json.dumps({"total": total, "films": values}, indent=1, ensure_ascii=False))
@@ -200,7 +200,7 @@ class Shelving:
 
     def describe(self, film: Path, identity: str, show: "FilmBar", number: int) -> str:
         from watchword.captioning.journal import Session
-        from watchword.media import shown
+        from watchword.video import shown
 
         ledger = self.ledger(identity)
         session = Session([film], self.asked, self.captioner.open, ledger)
@@ -215,7 +215,7 @@ class Shelving:
     def keep(self, session: "Session", progress: "Progress", identity: str) -> None:
         from watchword.captioning.attention import evidence_of
         from watchword.captioning.writers import is_whole
-        from watchword.media import shown
+        from watchword.video import shown
 
         film, description = progress.film, progress.description(session.open().name, self.at_least)
         evidence = evidence_of(description).values()

@@ -10,8 +10,8 @@ from watchword.errors import WatchwordError
 if TYPE_CHECKING:
     from watchword.captioning.bundle import CaptionerFolder
     from watchword.config import Recipe
-    from watchword.records import Clip
     from watchword.training import Run
+    from watchword.types import Clip
 
 FILMS_A_WORKER = 16   # fewer are not worth the start of a process
 FEW_CAPTIONS = 3000   # of training: below, every word is learned that was said once
@@ -107,7 +107,7 @@ def _tell_missing(line: str, count: int) -> None:
 
 def write_captions(path: Path, clips: "list[Clip]") -> None:
     """As `captions.jsonl`: the split is settled from now on, whatever is added to the table later."""
-    from watchword.files import write_whole
+    from watchword.atomic_io import write_whole
 
     rows = [{"video": clip.video, "split": clip.split, "captions": clip.captions} for clip in clips]
     path.parent.mkdir(parents=True, exist_ok=True)

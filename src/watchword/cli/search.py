@@ -63,7 +63,7 @@ def understand(library: "Library") -> None:
 
 
 def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:
-    from watchword.media import shown
+    from watchword.video import shown
 
     source = source_of(hit, library)
     return {

@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
-from watchword.carriers import Carrier, fetch
+from watchword.downloads import PackagedFile, fetch
 from watchword.errors import unknown
 
 weights = typer.Typer(help="Pretrained weights and tables: what there is, and get them.", no_args_is_help=True)
 
 
-def carriers() -> dict[str, tuple[Carrier, ...]]:
+def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
     """Everything that can be got, by name, from the rooms that own it."""
-    from watchword.backbones.minilm import CARRIERS as MINILM
+    from watchword.backbones.minilm import PACKAGED_FILES as MINILM
     from watchword.backbones.weights import WEIGHTS
-    from watchword.metrics.meteor.tables import CARRIERS as METEOR
+    from watchword.metrics.meteor.tables import PACKAGED_FILES as METEOR
 
-    return {"meteor": METEOR, "minilm": MINILM} | {name: (carrier,) for name, carrier in WEIGHTS.items()}
+    return {"meteor": METEOR, "minilm": MINILM} | {name: (packaged,) for name, packaged in WEIGHTS.items()}
 
 
 @weights.command("list")
@@ -29,11 +29,11 @@ def list_weights() -> None:
     table = Table(box=None, header_style="bold")
     for column in ("name", "package", "licence", "size", "sha256", "here"):
         table.add_column(column, no_wrap=True)
-    for name, files in carriers().items():
-        for carrier in files:
-            size = f"{carrier.size / 1e6:.1f} MB"
-            where = "yes" if carrier.path.exists() else "installed" if _is_installed(carrier) else "no"
-            table.add_row(name, carrier.package, carrier.licence, size, carrier.sha256[:12], where)
+    for name, files in packaged_files().items():
+        for packaged in files:
+            size = f"{packaged.size / 1e6:.1f} MB"
+            where = "yes" if packaged.path.exists() else "installed" if _is_installed(packaged) else "no"
+            table.add_row(name, packaged.package, packaged.licence, size, packaged.sha256[:12], where)
     Console(width=max(Console().width, 120)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
 
 
@@ -42,25 +42,25 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
     """Fetch files by name: with pip, pinned, without dependencies, hash-checked, only the one file kept."""
     from rich.console import Console
 
-    table = carriers()
+    table = packaged_files()
     for name in names:  # before anything is fetched
         if name not in table:
             raise unknown("weights", name, table)
     console = Console(stderr=True, highlight=False)
     for name in names:
         first, *others = table[name]  # of one package
-        megabytes = sum(carrier.size for carrier in table[name]) / 1e6
+        megabytes = sum(packaged.size for packaged in table[name]) / 1e6
         with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
             fetch(first, *others)
-        for carrier in table[name]:
-            typer.echo(carrier.path)
+        for packaged in table[name]:
+            typer.echo(packaged.path)
 
 
-def _is_installed(carrier: Carrier) -> bool:
+def _is_installed(packaged: PackagedFile) -> bool:
     """Whether the carrying package itself is installed, in the pinned version."""
-    package, _, version = carrier.package.partition("==")
+    package, _, version = packaged.package.partition("==")
     try:
         installed = metadata.distribution(package)
     except metadata.PackageNotFoundError:
         return False
-    return installed.version == version and any(str(file).endswith(carrier.member) for file in installed.files or ())
+    return installed.version == version and any(str(file).endswith(packaged.member) for file in installed.files or ())

@@ -19,7 +19,7 @@ from watchword.data.msrvtt import info_files, read_msrvtt
 from watchword.data.msvd import caption_files, is_corpus, looks_like_sentences, read_msvd
 from watchword.data.reading import checked, header_of, read_utf8, split_named, with_films
 from watchword.errors import WatchwordError
-from watchword.records import Clip
+from watchword.types import Clip
 
 EXPECTED = (
     "expected captions.jsonl, captions.csv, videodatainfo.json (MSR-VTT) or MSVD's csv or txt; "

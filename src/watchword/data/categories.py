@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from watchword.errors import WatchwordError
-from watchword.records import Clip, StreamArrays
-from watchword.store import Store
+from watchword.features.store import Store
 from watchword.tensors import CATEGORY
+from watchword.types import Clip, StreamArrays
 
 
 def write_categories(clips: Sequence[Clip], store: Store) -> int:

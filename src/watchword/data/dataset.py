@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from watchword.config import Data
 from watchword.errors import WatchwordError
-from watchword.records import Clip, StreamArrays, evenly
-from watchword.store import Store
+from watchword.features.store import Store
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream, Streams
 from watchword.text.vocabulary import Vocabulary
+from watchword.types import Clip, StreamArrays, evenly
 
 # How far, in words, a sentence may stand from its place in the order of lengths: the batches of two epochs differ.
 LENGTH_JITTER = 1.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from watchword.data.reading import Row, checked, films_in, read_rows, split_named, without_suffix
 from watchword.errors import WatchwordError
-from watchword.records import Clip
+from watchword.types import Clip
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from watchword.data.reading import without_suffix
 from watchword.errors import WatchwordError
-from watchword.records import FloatArray, StreamArrays
-from watchword.store import Store, settings_key
+from watchword.features.store import Store, settings_key
+from watchword.types import FloatArray, StreamArrays
 
 Array = NDArray[Any]
 Arrays = Iterator[tuple[str, Callable[[], Array]]]  # video and how to read it, in the order of the file

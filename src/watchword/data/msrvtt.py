@@ -14,7 +14,7 @@ from typing import Any
 
 from watchword.data.reading import checked, read_utf8, split_named
 from watchword.errors import WatchwordError
-from watchword.records import Clip
+from watchword.types import Clip
 
 INFO_NAMES = ("*videodatainfo*.json", "*videodatainfo*.json.gz", "MSRVTT_data.json", "MSR_VTT.json")
 

@@ -29,7 +29,7 @@ from watchword.data.reading import (
     without_suffix,
 )
 from watchword.errors import WatchwordError
-from watchword.records import Clip
+from watchword.types import Clip
 
 log = logging.getLogger(__name__)
 

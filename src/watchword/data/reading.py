@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchword.errors import WatchwordError, did_you_mean
-from watchword.records import Clip
+from watchword.types import Clip
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from watchword.errors import WatchwordError
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 VERSION = 1
 LEAST_SHARE = 1e-3  # of a word's largest weight: what is below is written as 0

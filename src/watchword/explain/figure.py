@@ -21,7 +21,7 @@ from watchword.explain.overlay import (
     paint,
 )  # fmt: skip
 from watchword.explain.peaks import Glance, glance, main_head, moments_alike, strength
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 WIDTH, MARGIN, GAP = 1320, 24, 10   # pixels
 COLUMNS, STRIP = 6, 8               # words in a row, frames that show the film

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from watchword.explain.overlay import Picture
-from watchword.media import At, ShortSide, read_frames
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video import At, ShortSide, read_frames
 
 ROUNDED = 1e-3  # seconds: a time that was rounded down is still the frame before
 

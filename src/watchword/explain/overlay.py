@@ -8,7 +8,7 @@ from PIL import Image
 
 from watchword.explain.attention import Head
 from watchword.explain.peaks import Glance
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 Picture = NDArray[np.uint8]  # (H, W, 3)
 

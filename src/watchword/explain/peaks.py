@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchword.explain.attention import Head, ShotEvidence
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 EVEN = 1.02  # the largest weight against the mean: no more, and nothing was preferred
 HOT = 4.0    # times as much as if all moments were looked at alike: as strong as a timeline shows it

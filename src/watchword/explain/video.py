@@ -20,8 +20,8 @@ from watchword.explain.attention import Evidence, ShotEvidence
 from watchword.explain.frames import Pictures
 from watchword.explain.overlay import Picture, paint
 from watchword.explain.peaks import Glance, glance, is_even, main_head, strength
-from watchword.media import Rate, ShortSide, iterate_frames, probe
-from watchword.media.opening import opened
+from watchword.video import Rate, ShortSide, iterate_frames, probe
+from watchword.video.container import opened
 
 PIXELS = 360                     # of a picture's shorter side
 MOST_FRAMES_A_SECOND = 25.0

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.records import FloatArray, StreamArrays
-from watchword.store import Store
+from watchword.features.store import Store
+from watchword.types import FloatArray, StreamArrays
 
 PENALTIES = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))  # of the ridge, times the mean of its diagonal
 FOLDS = 8

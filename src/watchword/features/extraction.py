@@ -21,10 +21,10 @@ from watchword.errors import WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, SoundLook, WindowLook
 from watchword.features.networks import DETECTORS, EARS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find, fingerprint
+from watchword.features.store import Store, settings_key
 from watchword.features.watching import WATCHERS, Moments
-from watchword.media import View, iterate_audio, watch
-from watchword.records import StreamArrays
-from watchword.store import Store, settings_key
+from watchword.types import StreamArrays
+from watchword.video import View, iterate_audio, watch
 
 CHUNK = 16           # frames that go through a network together: fastest on a CPU, and one window of I3D
 WINDOWS_AT_ONCE = 64  # of sound

@@ -25,7 +25,7 @@ from watchword.config import Settings
 from watchword.errors import WatchwordError
 from watchword.features.looks import FlowLook, PictureLook, RegionLook, SoundLook, WindowLook
 from watchword.features.watching import Moments, within
-from watchword.records import FloatArray, StreamArrays
+from watchword.types import FloatArray, StreamArrays
 
 CELLS = 7  # a side, at most: finer layers are averaged, which keeps all depths of a film within a few megabytes
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Film
-from watchword.media.finding import find_paths
+from watchword.video.formats import find_paths
 
 
 def find_films(words: Iterable[str]) -> list[Film]:

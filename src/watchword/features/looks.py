@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from watchword.config import Settings
-from watchword.media import Plan, Rate, Spaced, Timeline, Uniform
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video import Plan, Rate, Spaced, Timeline, Uniform
 
 
 class Look(Settings):

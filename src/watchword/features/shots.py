@@ -9,9 +9,9 @@ from torch import Tensor
 
 from watchword.backbones.transnet import HEIGHT, WIDTH, TransNet
 from watchword.backbones.weights import load_weights
-from watchword.media import Shot, Squash, Stride, iterate_frames, read_timeline, shots_from_cuts
-from watchword.media.opening import Report, warn
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video import Shot, Squash, Stride, iterate_frames, read_timeline, shots_from_cuts
+from watchword.video.container import Report, warn
 
 CHUNK = 256  # frames
 

@@ -18,9 +18,9 @@ from watchword.features.extraction import CHUNK, Extraction, ahead
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.looks import Look, SoundLook, WindowLook
 from watchword.features.watching import WATCHERS, Moments, PictureWatcher, on_screen
-from watchword.media import Plan, Rate, Timeline, View, watch
-from watchword.media.pictures import Size
-from watchword.records import FloatArray, Frames, StreamArrays
+from watchword.types import FloatArray, Frames, StreamArrays
+from watchword.video import Plan, Rate, Timeline, View, watch
+from watchword.video.transforms import Size
 
 PER_SECOND = 4.0  # frames held for a look at single pictures: a stretch of 7 s has all 28 that are usually asked for
 CUTS = "cuts"

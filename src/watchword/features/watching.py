@@ -17,9 +17,9 @@ from watchword.backbones.roi import pool_regions
 from watchword.errors import WatchwordError
 from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, WindowLook
 from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find
-from watchword.media import CentreCrop, Squash, Timeline
-from watchword.media.pictures import Layout
-from watchword.records import FloatArray, Frames, evenly
+from watchword.types import FloatArray, Frames, evenly
+from watchword.video import CentreCrop, Squash, Timeline
+from watchword.video.transforms import Layout
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 

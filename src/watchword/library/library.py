@@ -19,7 +19,7 @@ from watchword.library.file import LibraryFile
 from watchword.library.meaning import NEAR, Encoder, as_bytes, cosines, minilm
 from watchword.library.query import Query, clean
 from watchword.library.rows import FilmRow, Hit
-from watchword.media import shown
+from watchword.video import shown
 
 INDEXES = ("stems", "spellings")
 MOST_SPELLINGS = 32  # words that an unfinished one may stand for

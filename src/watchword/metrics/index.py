@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from watchword.carriers import cache_folder
+from watchword.downloads import cache_folder
 from watchword.errors import WatchwordError, unknown
 from watchword.metrics.bleu import bleu, bleu_statistics
 from watchword.metrics.cider import CiderReferences, DocumentFrequencies, frequencies_of, weigh

@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from watchword.atomic_io import write_whole
 from watchword.errors import WatchwordError
-from watchword.files import write_whole
 from watchword.models import build_model, read_model_config
 from watchword.models.captioner import Captioner
 from watchword.text.vocabulary import Vocabulary

@@ -17,8 +17,8 @@ from watchword.captioning.options import Asked
 from watchword.captioning.writers import read_shot, shot_values
 from watchword.errors import WatchwordError
 from watchword.library.meaning import has_minilm
-from watchword.media import read_timeline, shown
 from watchword.server.subprocesses import Child, Message, answer_questions
+from watchword.video import read_timeline, shown
 
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Describer

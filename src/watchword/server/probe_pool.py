@@ -94,8 +94,8 @@ def look(question: Message) -> Iterator[Message]:
 
 
 def _probe(path: Path) -> Message:
-    from watchword.media import probe
-    from watchword.media.opening import opened
+    from watchword.video import probe
+    from watchword.video.container import opened
 
     film = probe(path)
     with opened(path) as container:
@@ -110,7 +110,7 @@ def _probe(path: Path) -> Message:
 def _jpeg(path: Path, seconds: float, width: int, height: int) -> bytes:
     from PIL import Image
 
-    from watchword.media import At, read_frames
+    from watchword.video import At, read_frames
 
     frames = read_frames(path, At((seconds,)), Within(width, height), report=lambda line: None)
     file = io.BytesIO()
@@ -126,7 +126,7 @@ class Within:
     height: int
 
     def layout(self, width: int, height: int) -> Any:
-        from watchword.media.pictures import Layout
+        from watchword.video.transforms import Layout
 
         ratio = min(1.0, self.width / width, self.height / height)
         wide, high = max(1, round(width * ratio)), max(1, round(height * ratio))
@@ -134,6 +134,6 @@ class Within:
 
 
 if __name__ == "__main__":
-    import watchword.media  # noqa: F401 - before memory is counted
+    import watchword.video  # noqa: F401 - before memory is counted
 
     answer_questions(look, memory_bytes=int(sys.argv[1]))

@@ -9,7 +9,6 @@ from pathlib import Path
 from starlette.requests import Request
 
 from watchword.errors import WatchwordError
-from watchword.media import shown
 from watchword.server.caption_process import Teller
 from watchword.server.jobs import Job
 from watchword.server.probe_pool import Busy, Lookers
@@ -17,6 +16,7 @@ from watchword.server.schemas import Limits
 from watchword.server.storage import Shelf
 from watchword.server.uploads import Received, TooLarge, receive
 from watchword.server.worker import Worker
+from watchword.video import shown
 
 PICTURES_KEPT = 256    # in memory: some tens of kilobytes each
 

@@ -9,12 +9,12 @@ import torch
 from watchword.data.dataset import Features, encode_captions, pad_sentences
 from watchword.data.films import film_of
 from watchword.decoding import follow
+from watchword.features.store import Store
 from watchword.models import Captioner
-from watchword.records import Caption, Clip
-from watchword.store import Store
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.evaluation import Search, caption_videos
 from watchword.training.run import Run
+from watchword.types import Caption, Clip
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, Features
 from watchword.decoding import Ensemble, Found, Speaker, beam, consensus, follow, greedy
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.losses import Talker
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.metrics import ReferenceIndex, Scores
-from watchword.records import Caption, Clip, FloatArray
-from watchword.store import Store
 from watchword.tensors import PAD, Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
+from watchword.types import Caption, Clip, FloatArray
 
 VIDEOS_AT_ONCE = 32
 

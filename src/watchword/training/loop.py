@@ -24,10 +24,10 @@ from watchword.config import Phase, Recipe
 from watchword.data.annotations import read_annotations, split_checksum
 from watchword.data.dataset import CaptionData, build_vocabulary, glimpse
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
-from watchword.store import Store
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.text.word_vectors import read_word_vectors

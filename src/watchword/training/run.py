@@ -20,9 +20,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from watchword.atomic_io import write_whole
 from watchword.config import Recipe, read_recipe, relative_to, write_toml
 from watchword.errors import WatchwordError
-from watchword.files import write_whole
 from watchword.models import Captioner
 from watchword.models.checkpoint import load_model, read_tensors, save_model
 from watchword.text.vocabulary import Vocabulary

@@ -21,7 +21,7 @@ from watchword.explain.attention import Evidence, ShotEvidence
 from watchword.explain.frames import Pictures
 from watchword.explain.overlay import Picture
 from watchword.explain.peaks import glance, main_head, moments_of, told
-from watchword.media import browser_type, probe
+from watchword.video import browser_type, probe
 
 HERE = Path(__file__).parent
 EMBEDDED_BYTES = 6_000_000   # a larger film is linked: the page must open on a phone

@@ -4,6 +4,6 @@ Without its tables there is no METEOR: `available` says whether they are here, e
 """
 
 from watchword.metrics.meteor.index import MeteorIndex
-from watchword.metrics.meteor.tables import CARRIERS, available, load_tables, table_hash
+from watchword.metrics.meteor.tables import PACKAGED_FILES, available, load_tables, table_hash
 
-__all__ = ["CARRIERS", "MeteorIndex", "available", "load_tables", "table_hash"]
+__all__ = ["PACKAGED_FILES", "MeteorIndex", "available", "load_tables", "table_hash"]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from watchword.carriers import Carrier, cache_folder, sha256_of
+from watchword.downloads import PackagedFile, cache_folder, sha256_of
 from watchword.errors import WatchwordError
 from watchword.metrics.meteor.build import build
 from watchword.metrics.meteor.flat import Array
@@ -28,7 +28,7 @@ from watchword.metrics.meteor.stem import base_forms
 
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done (0..1)
 
-JAR = Carrier(
+JAR = PackagedFile(
     name="meteor",
     package="pycocoevalcap==1.2",
     member="meteor-1.5.jar",
@@ -38,7 +38,7 @@ JAR = Carrier(
     about="METEOR 1.5's word lists: function words, synonyms, abbreviations (its Java is never run)",
     archive_sha256="083ed7910f1aec000b0a237ef6665f74edf19954204d0b1cbdb8399ed132228d",
 )
-PARAPHRASES = Carrier(
+PARAPHRASES = PackagedFile(
     name="meteor",
     package="pycocoevalcap==1.2",
     member="paraphrase-en.gz",
@@ -48,7 +48,7 @@ PARAPHRASES = Carrier(
     about="METEOR 1.5's English paraphrase table, 5.3 million pairs",
     archive_sha256="083ed7910f1aec000b0a237ef6665f74edf19954204d0b1cbdb8399ed132228d",
 )
-CARRIERS = (JAR, PARAPHRASES)
+PACKAGED_FILES = (JAR, PARAPHRASES)
 
 LONGEST = 7  # words in the longest phrase of the table
 LAYOUT = 2  # of the arrays on disk; another layout is another folder

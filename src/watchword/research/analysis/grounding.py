@@ -13,8 +13,8 @@ REGIONS = ("regions", "moving_regions")  # streams of drawn films whose places a
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchword.records import FloatArray
     from watchword.research.shapes import Truth
+    from watchword.types import FloatArray
 
 
 def pointing(

@@ -32,10 +32,10 @@ def sweep(
     from rich.console import Console
     from rich.table import Table
 
+    from watchword.atomic_io import write_whole
     from watchword.cli._progress import console, training_bar
     from watchword.cli._tables import COLUMNS
     from watchword.config import read_recipe, relative_to
-    from watchword.files import write_whole
     from watchword.training import Run, resume, train
     from watchword.training.evaluation import Search, evaluate
     from watchword.training.loop import VALIDATION_METRICS

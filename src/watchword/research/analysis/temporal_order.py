@@ -11,9 +11,9 @@ import typer
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.records import Caption, FloatArray
     from watchword.research.shapes import Facts, Truth
     from watchword.training.captioner import LoadedCaptioner
+    from watchword.types import Caption, FloatArray
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from watchword.records import Caption, FloatArray
     from watchword.research.shapes import Truth
     from watchword.training.captioner import LoadedCaptioner
+    from watchword.types import Caption, FloatArray
 
 OF_THE_SUBJECT = ("object", "colour", "texture", "size")  # kinds of words that say how the subject looks
 PIXELS = 150
@@ -142,8 +142,8 @@ def on_subject(cells: "FloatArray", boxes: "FloatArray", visible: "NDArray[np.bo
 
 
 def draw(captioner: "LoadedCaptioner", caption: "Caption", weights: "FloatArray", film: Path) -> Any:
-    from watchword.media import At, ShortSide, read_frames
     from watchword.research.papers.dual_afr_figure import WordLook, draw_looks, strongest_places
+    from watchword.video import At, ShortSide, read_frames
 
     stream = names_of(captioner)[-1]
     seen = captioner.features.read([caption.video])[stream]

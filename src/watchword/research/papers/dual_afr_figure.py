@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from watchword.errors import WatchwordError
 from watchword.explain.overlay import ACCENT, BAR, FAINT, INK, PAPER
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 GAP, CHART, TEXT = 8, 64, 44  # pixels
 

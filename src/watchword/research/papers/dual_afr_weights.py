@@ -9,9 +9,9 @@ from watchword.data.dataset import Features
 from watchword.errors import WatchwordError
 from watchword.models import Captioner
 from watchword.models.dual_afr import DualAFR
-from watchword.records import Caption, FloatArray
 from watchword.tensors import PAD
 from watchword.text.vocabulary import Vocabulary
+from watchword.types import Caption, FloatArray
 
 VIDEOS_AT_ONCE = 32
 

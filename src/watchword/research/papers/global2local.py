@@ -32,8 +32,8 @@ def masking(
     wanted = _shares(shares)
     from rich.table import Table
 
+    from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar, console
-    from watchword.files import write_whole
     from watchword.research.papers.global2local_curves import masking_curves
     from watchword.training.evaluation import Search
     from watchword.training.run import Run

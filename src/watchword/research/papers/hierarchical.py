@@ -26,8 +26,8 @@ def regions(
     """
     import numpy as np
 
+    from watchword.atomic_io import write_whole
     from watchword.cli._progress import console
-    from watchword.files import write_whole
     from watchword.research.papers.hierarchical_figure import Salience, draw_on_film, within_frames
     from watchword.training.captioner import LoadedCaptioner
 

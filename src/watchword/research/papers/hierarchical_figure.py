@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.explain.overlay import ACCENT, INK, PAPER, veil
-from watchword.media import At, ShortSide, read_frames
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video import At, ShortSide, read_frames
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from watchword.cli._options import Films
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.records import Clip
     from watchword.research.papers.refocus_passes import Looks
     from watchword.research.shapes import Truth
     from watchword.training.captioner import LoadedCaptioner
+    from watchword.types import Clip
 
 # Words that name nothing one could look at: Fig. 4 shows the others.
 FUNCTION_WORDS = frozenset("a an the is are was be and or of in on to at with by for from his her its".split())
@@ -37,9 +37,9 @@ def refocus(
 
     watchword refocus runs/shapes_refocus --truth data/search/truth.jsonl --split test
     """
+    from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar, console
     from watchword.data.annotations import read_annotations
-    from watchword.files import write_whole
     from watchword.research.papers.refocus_passes import look_twice
     from watchword.research.shapes import read_truth
     from watchword.training.captioner import LoadedCaptioner
@@ -128,9 +128,9 @@ def draw(
     looks: "Sequence[Looks]", clips: "Mapping[str, Clip]", films: Path | None, captioner: "LoadedCaptioner",
     folder: Path,
 ) -> None:  # fmt: skip
-    from watchword.media import At, ShortSide, read_frames
     from watchword.models.refocus import Refocus
     from watchword.research.papers.refocus_figure import Glances, Strip, film_strips, masks
+    from watchword.video import At, ShortSide, read_frames
 
     assert isinstance(captioner.model, Refocus)  # `look_twice` has refused all others
     spatial = captioner.model.spatial

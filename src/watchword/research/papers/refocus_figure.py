@@ -18,7 +18,7 @@ from watchword.explain.overlay import (
     scaled,
     spotlight,
 )  # fmt: skip
-from watchword.records import FloatArray
+from watchword.types import FloatArray
 
 GAP, LINE, MARGIN, INDENT = 6, 24, 8, 70
 

@@ -11,10 +11,10 @@ from watchword.data.dataset import Features
 from watchword.errors import WatchwordError
 from watchword.models import Captioner
 from watchword.models.refocus import Refocus
-from watchword.records import Caption, FloatArray
 from watchword.tensors import Memory, State, Step, Streams
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.evaluation import VIDEOS_AT_ONCE, Search, caption_videos
+from watchword.types import Caption, FloatArray
 
 
 @dataclass(frozen=True)

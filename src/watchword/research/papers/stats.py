@@ -9,8 +9,8 @@ from watchword.cli._options import Films
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
-    from watchword.records import Caption
     from watchword.training.captioner import LoadedCaptioner
+    from watchword.types import Caption
 
 SIDE = 160  # pixels of a picture's short side
 
@@ -27,9 +27,9 @@ def heatmap(
 
     watchword heatmap runs/msrvtt_stats video7020 --output heat.png
     """
-    from watchword.media import At, ShortSide, read_frames
     from watchword.research.papers.stats_figure import draw_words
     from watchword.training.captioner import LoadedCaptioner
+    from watchword.video import At, ShortSide, read_frames
 
     captioner = LoadedCaptioner.load(run)
     film = captioner.film(video, films)

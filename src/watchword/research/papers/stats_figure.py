@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from watchword.errors import WatchwordError
 from watchword.explain.overlay import FAINT, INK, PAPER, glow, heat_of
-from watchword.records import FloatArray, Frames
+from watchword.types import FloatArray, Frames
 
 STRIP, COLUMNS, GAP, TEXT = 10, 5, 6, 40  # frames that show the film, pictures a row, pixels
 

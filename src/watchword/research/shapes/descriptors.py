@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import unknown
-from watchword.records import FloatArray, StreamArrays
 from watchword.research.shapes.videos import Film
+from watchword.types import FloatArray, StreamArrays
 
 STREAMS = ("appearance", "appearance_grid", "regions", "motion", "scene", "movement", "moving_regions",
            "layer1", "layer2", "layer3")  # fmt: skip

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from watchword.records import FloatArray
 from watchword.research.shapes.grammar import Thing
+from watchword.types import FloatArray
 
 Plane = FloatArray  # (F, P, P)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from watchword.errors import WatchwordError
+from watchword.features.store import Store, settings_key
 from watchword.research.shapes.descriptors import STREAMS, streams_of
 from watchword.research.shapes.grammar import Facts, Thing
 from watchword.research.shapes.videos import Film, ShapesConfig, Truth, draw_films
-from watchword.store import Store, settings_key
 
 DRAWING = "shapes 2"  # counted up when the same options give other numbers
 SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big

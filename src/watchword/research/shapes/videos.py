@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError, unknown
-from watchword.records import Clip, FloatArray
 from watchword.research.shapes.drawing import Track, paint, paint_scene
 from watchword.research.shapes.grammar import LEXICON, RARE_WORDS, Facts, Thing, describe, draw_value
+from watchword.types import Clip, FloatArray
 
 EVENTS = ("anywhere", "whole")
 OUTSIDE = ("rest", "hidden")

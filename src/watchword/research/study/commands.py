@@ -50,7 +50,7 @@ def make_study(
 
     watchword study make baseline/predictions-test.json ours/predictions-test.json --films clips
     """
-    from watchword.files import write_whole
+    from watchword.atomic_io import write_whole
     from watchword.metrics.files import read_hypotheses
     from watchword.research.study.page import study_page
 
@@ -140,7 +140,7 @@ def seen_of(video: str, films: Path | None, show: Shown) -> dict[str, Any]:
 
     from PIL import Image
 
-    from watchword.media import ShortSide, Uniform, read_frames
+    from watchword.video import ShortSide, Uniform, read_frames
 
     frames = []
     for picture in read_frames(film, Uniform(FRAMES), ShortSide(PIXELS)).pictures:

@@ -24,9 +24,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from watchword.atomic_io import write_whole
 from watchword.errors import WatchwordError, unknown
-from watchword.files import write_whole
-from watchword.records import StreamArrays
+from watchword.types import StreamArrays
 
 SUFFIX = ".safetensors"
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

@@ -23,11 +23,11 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.media.opening import Report, opened, shown, video_stream, warn
-from watchword.media.pictures import NATIVE, Converter, Size, display_matrix, upright_size
-from watchword.media.sampling import Plan
-from watchword.media.timeline import Scan, scan
-from watchword.records import Frames
+from watchword.types import Frames
+from watchword.video.container import Report, opened, shown, video_stream, warn
+from watchword.video.sampling import Plan
+from watchword.video.timeline import Scan, scan
+from watchword.video.transforms import NATIVE, Converter, Size, display_matrix, upright_size
 
 FAR = 250  # packets: a longer stretch that nobody needs is jumped over; a shorter one is as quickly read
 # Decoders that skip exactly the frames that nothing refers to, so that all others come out unchanged.

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from watchword.errors import WatchwordError
-from watchword.media.timeline import Timeline
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video.timeline import Timeline
 
 
 class Plan(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from watchword.records import FloatArray, Frames
+from watchword.types import FloatArray, Frames
 
 LEVELS = 8        # of each colour channel
 BLOCKS = 2        # a picture is compared in BLOCKS x BLOCKS parts: the same colours elsewhere are another picture

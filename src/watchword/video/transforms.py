@@ -11,7 +11,7 @@ from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.media.opening import MAX_PIXELS
+from watchword.video.container import MAX_PIXELS
 
 
 @dataclass(frozen=True)

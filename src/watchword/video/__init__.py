@@ -7,14 +7,14 @@
     shots = histogram_shots(iterate_frames("film.mkv", Rate(8), Squash(64, 48)))
 """
 
-from watchword.media.audio import iterate_audio, read_audio
-from watchword.media.decode import FilmInfo, View, iterate_frames, probe, read_frames, watch
-from watchword.media.opening import DamagedFilm, shown
-from watchword.media.pictures import CentreCrop, ShortSide, Squash
-from watchword.media.playing import browser_type
-from watchword.media.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
-from watchword.media.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
-from watchword.media.timeline import Timeline, read_timeline
+from watchword.video.audio import iterate_audio, read_audio
+from watchword.video.container import DamagedFilm, shown
+from watchword.video.formats import browser_type
+from watchword.video.reader import FilmInfo, View, iterate_frames, probe, read_frames, watch
+from watchword.video.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
+from watchword.video.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
+from watchword.video.timeline import Timeline, read_timeline
+from watchword.video.transforms import CentreCrop, ShortSide, Squash
 
 __all__ = [
     "At",

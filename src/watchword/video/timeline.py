@@ -17,8 +17,8 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.media.opening import MAX_SECONDS, Report, opened, shown, video_stream, warn
-from watchword.records import FloatArray
+from watchword.types import FloatArray
+from watchword.video.container import MAX_SECONDS, Report, opened, shown, video_stream, warn
 
 # These carry no presentation times. Their decoders give frames in the order of showing, so decode times will do.
 WITHOUT_TIMES = {"avi", "h261", "h263", "h264", "hevc", "vvc", "m4v", "mpegvideo", "mjpeg", "cavsvideo", "dirac", "vc1"}

@@ -12,7 +12,7 @@ from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.media.opening import Report, opened, shown, warn
+from watchword.video.container import Report, opened, shown, warn
 
 MAX_SILENCE = 60.0      # seconds: a longer hole between time stamps is a fault of the file, and is closed
 MIN_SILENCE = 0.1       # seconds: a shorter one is jitter
