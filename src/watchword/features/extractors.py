@@ -3,7 +3,9 @@
 | stream | values | made by |
 |---|---|---|
 | `appearance` | (F, 1, 1280) | the pooled picture |
-| `appearance_grid` | (F, 49, 1280) | its 7 x 7 cells |
+| `appearance_token` | (F, 1, 768) | the class token of CLIP's last block |
+| `appearance_grid` | (F, 49, 1280) | its 7 x 7 cells; CLIP has 14 x 14 |
+| `appearance_layers.1`, `.2`, ... | (F, N, D) | several depths, the earliest first |
 | `motion` | (F, 1, 1024) | the pooled window |
 | `motion_grid` | (F, 49, 2048) | its 7 x 7 cells, both halves of the window side by side, as STaTS reads Mixed_5c |
 | `motion_layers.1`, `.2`, ... | (F, up to 49, D) | several depths, the earliest first, as dualAFR reads them |
@@ -46,13 +48,28 @@ def pooled(moments: Moments) -> Kept:
     return {"": _arrays(values.unsqueeze(1), moments.times, within(moments.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]])))}
 
 
+def class_token(moments: Moments) -> Kept:
+    if "class_token" not in moments.layers:
+        raise WatchwordError("this network has no class token: take appearance, or clip_vit_b16")
+    whole = within(moments.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+    return {"": _arrays(moments.layers["class_token"].unsqueeze(1), moments.times, whole)}
+
+
 def grid(moments: Moments) -> Kept:
     if moments.backbone.grid not in moments.layers:
         raise WatchwordError("this network gives one vector a picture and no grid: take appearance, or another network")
     values = moments.layers[moments.backbone.grid]  # (F, h, w, D), of a window (F, t, h, w, D)
     if values.dim() == 5:
         values = values.permute(0, 2, 3, 1, 4).flatten(3)  # (F, h, w, t * D)
-    return {"": _cells(values, moments)}
+    return {"": _cells(_at_most(values, moments.cells), moments)}
+
+
+def image_layers(moments: Moments) -> Kept:
+    names = moments.backbone.layers
+    if not names:
+        raise WatchwordError("this network gives one depth: take appearance_grid, or clip_vit_b16 for its blocks")
+    depths = {f".{number}": moments.layers[name] for number, name in enumerate(names, 1)}  # (F, h, w, D)
+    return {suffix: _cells(_at_most(values, moments.cells), moments) for suffix, values in depths.items()}
 
 
 def layers(moments: Moments) -> Kept:
@@ -81,7 +98,9 @@ def regions(moments: Moments) -> Kept:
 
 EXTRACTORS = {
     "appearance": Extractor(PictureLook(), pooled),
+    "appearance_token": Extractor(PictureLook(), class_token),
     "appearance_grid": Extractor(PictureLook(), grid),
+    "appearance_layers": Extractor(PictureLook(), image_layers),
     "motion": Extractor(WindowLook(), pooled),
     "motion_grid": Extractor(WindowLook(), grid),
     "motion_layers": Extractor(WindowLook(), layers),
@@ -105,6 +124,13 @@ def joined(parts: Sequence[StreamArrays]) -> StreamArrays:
         np.concatenate(masks) if masks else None,
         notes,
     )
+
+
+def _at_most(values: Tensor, cells: int | None) -> Tensor:
+    """A grid (F, h, w, D) averaged to at most so many cells a side."""
+    if cells is None or cells >= values.shape[1]:
+        return values
+    return functional.adaptive_avg_pool2d(values.permute(0, 3, 1, 2), cells).permute(0, 2, 3, 1)
 
 
 def _cells(values: Tensor, moments: Moments, times: FloatArray | None = None) -> StreamArrays:

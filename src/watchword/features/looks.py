@@ -54,6 +54,7 @@ class PictureLook(Look):
     """Single frames."""
 
     backbone: str = "efficientnet_lite0"
+    cells: int | None = Field(None, ge=1)            # a side of a stored grid, at most; None: as fine as the network's
 
 
 class RegionLook(Look):

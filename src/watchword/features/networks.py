@@ -17,7 +17,8 @@ from watchword.backbones.i3d import I3D, LAYERS
 from watchword.backbones.resnet import DEPTHS, ResNet
 from watchword.backbones.resnext3d import ResNeXt3D
 from watchword.backbones.vggish import Vggish
-from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights
+from watchword.backbones.vision_transformers import CLIP_BLOCKS, IMAGE_SIZE, ClipVitB16, DinoV2S14, TinyVit5M
+from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights, weights_file
 from watchword.backbones.yamnet import YamNet
 from watchword.backbones.yolo_tiny import SIZE, YoloTiny
 from watchword.errors import WatchwordError, unknown
@@ -27,11 +28,12 @@ from watchword.errors import WatchwordError, unknown
 class Backbone:
     """How to build a network, and where in its answer a stream finds what it keeps."""
 
-    build: Callable[[Tensors], nn.Module]
+    build: Callable[[Any], nn.Module]  # from named tensors, or from the path of a graph
     pixels: int = 0                  # a side, as trained
     pooled: str = "pooled"
     grid: str = "grid"
     layers: tuple[str, ...] = ()     # several depths, the earliest first
+    is_graph: bool = False           # ONNX, run by onnxruntime; its images have the one size
 
 
 PICTURES = {
@@ -40,6 +42,9 @@ PICTURES = {
         for name, scale in SCALES.items()
     },
     **{name: Backbone(partial(ResNet, name=name), 224, layers=("layer3", "grid")) for name in DEPTHS},
+    "clip_vit_b16": Backbone(ClipVitB16, IMAGE_SIZE, layers=CLIP_BLOCKS, is_graph=True),
+    "dinov2_s14": Backbone(DinoV2S14, IMAGE_SIZE, is_graph=True),
+    "tiny_vit_5m": Backbone(TinyVit5M, IMAGE_SIZE, is_graph=True),
 }
 WINDOWS = {
     "i3d": Backbone(I3D, 224, grid="Mixed_5c", layers=LAYERS),
@@ -93,21 +98,21 @@ class Networks:
     def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
         backbone = find("network", table, name)
         if (backbone, weights) not in self.built:
-            self.built[backbone, weights] = backbone.build(self._tensors(name, weights))
+            self.built[backbone, weights] = backbone.build(self._source(backbone, name, weights))
         return self.built[backbone, weights]
 
-    def _tensors(self, name: str, weights: str) -> Tensors:
+    def _source(self, backbone: Backbone, name: str, weights: str) -> Tensors | Path:
         if name in WITHOUT_WEIGHTS or ":" in name:
             return {}
         if weights not in self.checkpoints:
             try:
-                return load_weights(name)
+                return weights_file(name) if backbone.is_graph else load_weights(name)
             except WatchwordError as error:
                 raise WatchwordError(f"{error}; get them beforehand with: watchword weights get {name}") from error
         path = self.checkpoints[weights]
         if fingerprint(name, str(path)) != weights:
             raise WatchwordError(f"{path} has changed since the extraction began: begin again")
-        return load_user_weights(path)
+        return path if backbone.is_graph else load_user_weights(path)
 
 
 def find(kind: str, table: Mapping[str, Backbone], name: str) -> Backbone:

@@ -17,7 +17,7 @@ from watchword.config import Settings
 from watchword.features.extraction import CHUNK, Extraction, ahead
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.looks import Look, SoundLook, WindowLook
-from watchword.features.watching import WATCHERS, Moments, PictureWatcher, on_screen
+from watchword.features.watching import WATCHERS, ImageCache, Moments, PictureWatcher, on_screen
 from watchword.types import FloatArray, Frames, StreamArrays
 from watchword.video import Plan, Rate, Timeline, View, watch
 from watchword.video.transforms import Size
@@ -53,32 +53,39 @@ class _Held:
 
     def __init__(self, look: Look, watcher: PictureWatcher) -> None:
         self.look, self.watcher = look, watcher
-        self.frames: list[tuple[float, Any]] = []  # (time, picture)
+        self.sizes = watcher.views()
+        self.frames: dict[str, list[tuple[float, Any]]] = {view: [] for view in self.sizes}  # (time, picture)
 
     @property
     def plan(self) -> Plan:
         wanted = self.look.frame_rate if isinstance(self.look, WindowLook) else PER_SECOND
         return Rate(max(wanted, self.look.per_second or 0.0))
 
-    def add(self, frames: Frames) -> None:
-        self.frames += zip(frames.times.tolist(), frames.pictures, strict=True)
+    def add(self, frames: Frames, view: str) -> None:
+        self.frames[view] += zip(frames.times.tolist(), frames.pictures, strict=True)
 
     def reaches(self, end: float) -> bool:
-        return bool(self.frames) and self.frames[-1][0] >= end - 1e-6
+        return all(frames and frames[-1][0] >= end - 1e-6 for frames in self.frames.values())
 
     def forget(self, end: float) -> None:
         """Nothing before `end` will be asked for, but the frame that is on screen then."""
-        later = [index for index, (time, _) in enumerate(self.frames) if time > end + 1e-6]
-        self.frames = self.frames[max(0, (later[0] if later else len(self.frames)) - 1) :]
+        for view, frames in self.frames.items():
+            later = [index for index, (time, _) in enumerate(frames) if time > end + 1e-6]
+            self.frames[view] = frames[max(0, (later[0] if later else len(frames)) - 1) :]
 
     def see(self, start: float, end: float) -> Iterator[Moments]:
-        """What the network makes of a stretch, as of a film of its own."""
-        own = [frame for frame in self.frames if start - 1e-6 <= frame[0] < end - 1e-6] or self.frames[:1]
-        timeline = Timeline(np.array([time for time, _ in own]) - start, end - start)
+        """What the network makes of a segment, as of a video of its own."""
+        own = {
+            view: [frame for frame in frames if start - 1e-6 <= frame[0] < end - 1e-6] or frames[:1]
+            for view, frames in self.frames.items()
+        }
+        timeline = Timeline(np.array([time for time, _ in own[""]]) - start, end - start)
         shown = on_screen(timeline, self.watcher.times(timeline)).tolist()
         for begin in range(0, len(shown), CHUNK):
             part = shown[begin : begin + CHUNK]
-            yield from self.watcher.see(Frames(np.stack([own[index][1] for index in part]), timeline.times[part]))
+            for view, frames in own.items():
+                pictures = np.stack([frames[index][1] for index in part])
+                yield from self.watcher.see(Frames(pictures, timeline.times[part]), view)
 
 
 def extract_stretches(
@@ -94,8 +101,9 @@ def extract_stretches(
     users: dict[Settings, list[str]] = defaultdict(list)  # streams by look: equal looks are seen once
     for stream in streams:
         users[extraction.job.looks[stream]].append(stream)
+    cache = ImageCache()
     held = {
-        str(number): _Held(look, WATCHERS[type(look)](look, extraction.networks, most))
+        str(number): _Held(look, WATCHERS[type(look)](look, extraction.networks, most, cache))
         for number, look in enumerate(users)
         if isinstance(look, Look)
     }
@@ -105,6 +113,7 @@ def extract_stretches(
     @torch.no_grad()
     def stretch(begin: float, end: float) -> tuple[float, float, dict[str, StreamArrays]]:
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
+        cache.clear()
         for one in held.values():
             for moments in one.see(begin, end):
                 for stream in users[one.look]:
@@ -117,13 +126,18 @@ def extract_stretches(
         return begin, end, arrays
 
     views = {CUTS: View(From(cutting.plan, start), cutting.size)}
-    views |= {name: View(From(one.plan, start), one.watcher) for name, one in held.items()}
+    views |= {
+        f"{name}/{view}": View(From(one.plan, start), size)
+        for name, one in held.items()
+        for view, size in one.sizes.items()
+    }
     waiting: list[tuple[float, float]] = []
     for name, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
         if name == CUTS:
             waiting += cutting.feed(frames)
         else:
-            held[name].add(frames)
+            number, _, view = name.partition("/")
+            held[number].add(frames, view)
         while waiting and all(one.reaches(waiting[0][1]) for one in held.values()):
             yield stretch(*waiting.pop(0))
     for begin, end in waiting + cutting.finish():

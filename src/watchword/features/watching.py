@@ -4,7 +4,8 @@ A watcher is the plan *and* the size of its view: the decoder asks it when and h
 is like (its timeline, its shape) without a second walk over the packets.
 """
 
-from collections.abc import Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,9 +20,10 @@ from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, Wi
 from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find
 from watchword.types import FloatArray, Frames, evenly
 from watchword.video import CentreCrop, Squash, Timeline
-from watchword.video.transforms import Layout
+from watchword.video.transforms import Layout, Size
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
+IMAGES = "images"  # the view of a region stream's image network, where it is not the detector's
 
 
 @dataclass(frozen=True)
@@ -36,28 +38,80 @@ class Moments:
     boxes: Tensor | None = None          # (F, N, 4) where a detector looked
     mask: Tensor | None = None           # (F, N)
     notes: tuple[tuple[str, ...], ...] = ()  # (F, up to N) what each box holds
+    cells: int | None = None             # a side of a grid to be stored, at most
 
 
 class Watcher(Protocol):
-    """A view of one film, and what is made of its frames."""
+    """Views of one video, and what is made of their frames. All views have frames of the same times."""
 
     def times(self, timeline: Timeline) -> FloatArray: ...
     def layout(self, width: int, height: int) -> Layout: ...
-    def see(self, frames: Frames) -> Iterator[Moments]: ...
+    def views(self) -> dict[str, Size]: ...
+    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]: ...
+
+
+class ImageCache:
+    """Layers of a video's latest frames, so that streams which need the same image network run it once a frame.
+
+    Correctness does not hang on it: what is not here is computed.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.capacity = capacity
+        self.users: Counter[Hashable] = Counter()
+        self.frames: OrderedDict[tuple[Hashable, float], dict[str, Tensor]] = OrderedDict()
+
+    def layers(self, key: Hashable, network: nn.Module, frames: Frames) -> dict[str, Tensor]:
+        """Layers (F, ...) of frames; the key names the network and the shape of its images."""
+        if self.users[key] < 2:
+            layers: dict[str, Tensor] = network(torch.from_numpy(frames.pictures))
+            return layers
+        places = [(key, time) for time in frames.times.tolist()]
+        missing = [row for row, place in enumerate(places) if place not in self.frames]
+        if missing:
+            made = network(torch.from_numpy(frames.pictures[missing]))
+            for number, row in enumerate(missing):
+                self.frames[places[row]] = {name: layer[number] for name, layer in made.items()}
+        rows = [self.frames[place] for place in places]
+        while len(self.frames) > self.capacity:
+            self.frames.popitem(last=False)
+        return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+    def clear(self) -> None:
+        """Another video, or another part of it whose times begin anew."""
+        self.frames.clear()
+
+
+@dataclass(frozen=True)
+class ImageView:
+    """The size of an image network's view of frames."""
+
+    pixels: int
+    aspect: str
+
+    def layout(self, width: int, height: int) -> Layout:
+        size = Squash(self.pixels, self.pixels) if self.aspect == "squash" else CentreCrop(self.pixels)
+        return size.layout(width, height)
 
 
 class PictureWatcher:
     """Single frames through a picture network."""
 
-    def __init__(self, look: Look, networks: Networks, most: int | None = None) -> None:
+    def __init__(self, look: Look, networks: Networks, most: int | None, cache: ImageCache) -> None:
         self.look = look
         self.most = most    # of more moments, only so many, evenly chosen: what a captioner reads of them
         self.seen = WHOLE
+        self.cache = cache
         self.prepare(networks)
 
     def prepare(self, networks: Networks) -> None:
         self.backbone = find("picture network", PICTURES, self.look.backbone)
         self.network = networks.get(PICTURES, self.look.backbone, self.look.weights)
+        self.shape = ImageView(self.look.pixels or self.backbone.pixels, self.look.aspect)
+        self.cache.users[self.network, self.shape] += 1
+
+    def views(self) -> dict[str, Size]:
+        return {"": self}
 
     def times(self, timeline: Timeline) -> FloatArray:
         return self.instants(timeline)
@@ -67,24 +121,28 @@ class PictureWatcher:
         return times[evenly(len(times), self.most)]
 
     def layout(self, width: int, height: int) -> Layout:
-        pixels = self.look.pixels or self.backbone.pixels
-        size = Squash(pixels, pixels) if self.look.aspect == "squash" else CentreCrop(pixels)
-        layout = size.layout(width, height)
+        layout = ImageView(self.look.pixels or self.backbone.pixels, self.look.aspect).layout(width, height)
         across, down = layout.crop_width / layout.width, layout.crop_height / layout.height
         self.seen = ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)
         return layout
 
-    def see(self, frames: Frames) -> Iterator[Moments]:
+    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
         """A frame that is on screen at several of the moments goes through the network once."""
         _, first, rows = np.unique(frames.times, return_index=True, return_inverse=True)
-        layers = self.network(torch.from_numpy(frames.pictures[first]))
+        once = Frames(frames.pictures[first], frames.times[first])
+        layers = self.cache.layers((self.network, self.shape), self.network, once)
         if len(first) < len(rows):
             layers = {name: layer[torch.from_numpy(rows)] for name, layer in layers.items()}
-        yield Moments(frames.times, layers, self.backbone, self.seen)
+        cells = self.look.cells if isinstance(self.look, PictureLook) else None
+        yield Moments(frames.times, layers, self.backbone, self.seen, cells=cells)
 
 
 class RegionWatcher(PictureWatcher):
-    """Things in single frames: a detector's boxes, and what a picture network sees inside each."""
+    """Regions of single frames: a detector's boxes, and an image network's grid pooled inside each.
+
+    A network that takes any size reads the detector's images; a graph of one size has a view of its own, and shares its
+    pass with other streams at the same frames.
+    """
 
     look: RegionLook
 
@@ -93,12 +151,29 @@ class RegionWatcher(PictureWatcher):
         eye = find("picture network", PICTURES, self.look.eye)
         self.network = networks.get(DETECTORS, self.look.backbone, self.look.weights)
         self.eye, self.grid = networks.get(PICTURES, self.look.eye, self.look.eye_weights), eye.grid
+        self.shape = ImageView(eye.pixels, self.look.aspect)
+        self.own_view = eye.is_graph
+        if self.own_view:
+            self.cache.users[self.eye, self.shape] += 1
+        self.waiting: deque[tuple[str, Frames]] = deque()  # of one view, until the same frames of the other are here
 
-    def see(self, frames: Frames) -> Iterator[Moments]:
-        pictures = torch.from_numpy(frames.pictures)
+    def views(self) -> dict[str, Size]:
+        return {"": self, IMAGES: self.shape} if self.own_view else {"": self}
+
+    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
+        if not self.own_view:
+            yield self.pooled(frames, self.eye(torch.from_numpy(frames.pictures)))
+        elif not self.waiting or self.waiting[0][0] == view:
+            self.waiting.append((view, frames))
+        else:
+            parts = {view: frames, self.waiting[0][0]: self.waiting.popleft()[1]}
+            layers = self.cache.layers((self.eye, self.shape), self.eye, parts[IMAGES])
+            yield self.pooled(parts[""], layers)
+
+    def pooled(self, frames: Frames, layers: dict[str, Tensor]) -> Moments:
+        """The detector's frames and the image network's layers of the same frames -> regions."""
         detector: Any = self.network
-        found = detector.detect(pictures, k=self.look.regions)
-        layers = self.eye(pictures)
+        found = detector.detect(torch.from_numpy(frames.pictures), k=self.look.regions)
         if self.grid not in layers:
             raise WatchwordError(f"{self.look.eye} gives no grid to look for regions in: take another eye")
         grid = layers[self.grid].permute(0, 3, 1, 2)  # (F, D, h, w)
@@ -108,7 +183,7 @@ class RegionWatcher(PictureWatcher):
             for row in zip(found.classes.tolist(), found.scores.tolist(), found.mask.tolist(), strict=True)
         )
         boxes = within(self.seen, found.boxes) * found.mask.unsqueeze(2)
-        yield Moments(frames.times, {"regions": vectors}, self.backbone, self.seen, 0.0, boxes, found.mask, notes)
+        return Moments(frames.times, {"regions": vectors}, self.backbone, self.seen, 0.0, boxes, found.mask, notes)
 
 
 class WindowWatcher(PictureWatcher):
@@ -136,7 +211,7 @@ class WindowWatcher(PictureWatcher):
         self.held: dict[int, Any] = {}  # pictures by place, those that a coming window needs
         return timeline.times[wanted]
 
-    def see(self, frames: Frames) -> Iterator[Moments]:
+    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
         for picture in frames.pictures:
             self.held[self.next_frame] = picture
             self.next_frame += 1

