@@ -2,7 +2,8 @@
 
     python benchmarks/backbone_probe.py CAPTIONS VIDEOS [--videos 600] [--folds 5]
 
-CAPTIONS is a captions.jsonl[.gz], VIDEOS the folder with its files; the test split is not read. Of each video one frame,
+CAPTIONS is a captions.jsonl[.gz], VIDEOS the folder with its files; the test split is not read. Of each video one
+frame,
 the middle one, is given to every network. A word counts for a video if at least a fifth of its captions have it; words
 of at least 2 % of the videos are predicted. The score is the mean average precision over words, out of fold, with its
 standard error over folds, and the CPU milliseconds of a frame.
