@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from watchword.data.annotations import read_annotations
+from watchword.data.benchmarks import read_clips, store_path
 from watchword.data.dataset import Features
 from watchword.features.store import Store
 from watchword.layers.product_attention import ProductAttention
@@ -39,10 +39,10 @@ def main() -> None:
     run, truth = Run(asked.run), read_truth(asked.truth)
     model, data = run.model(), run.recipe.data
     assert isinstance(model, Refocus)
-    features = Features(Store(data.store), data)
+    features = Features(Store(store_path(data)), data)
     parts = {}
     for split in ("train", "test"):
-        videos = [clip.video for clip in read_annotations(data.captions) if clip.split == split]
+        videos = [clip.video for clip in read_clips(data).clips if clip.split == split]
         with torch.no_grad():
             frames, real = frames_of(features.read(videos)[model.temporal])
             lengths = real.sum(1)

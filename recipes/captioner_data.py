@@ -1,6 +1,6 @@
 """What the shipped captioners learn from, two files.
 
-    python recipes/captioner_data.py ../shared/data ../captioner_data
+    python recipes/captioner_data.py $WATCHWORD_DATA data/captioner
 
 `captions.jsonl.gz`: captions of MSR-VTT's clips, and of MSVD's train films 20 at most. `text.jsonl.gz`: words alone, of
 MSR-VTT's train films that are none of the clips, every second caption; the clips of our validation split to choose by.

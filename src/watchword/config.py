@@ -65,9 +65,11 @@ def _settings_in(annotation: Any) -> Any:
 class Data(Settings):
     """What is learned from."""
 
-    captions: Path
-    store: Path
+    benchmark: str | None = None                    # msvd or msrvtt: its captions and features; or name your own ...
+    captions: Path | None = None                    # ... captions and ...
+    store: Path | None = None                       # ... feature store
     streams: tuple[str, ...] = Field(("appearance",), min_length=1)
+    optional_streams: tuple[str, ...] = ()          # of these streams, those that a video may lack
     min_count: int = Field(2, ge=1)
     max_words: int = Field(20, ge=1)                # longer sentences are cut, without an end
     moments: int | None = Field(None, ge=1)         # of a longer stream, this many evenly chosen
@@ -75,6 +77,25 @@ class Data(Settings):
     blind: bool = False                             # words alone: no film is looked at, the store may lack them
     videos_per_batch: int = Field(32, ge=1)         # B
     captions_per_video: int = Field(4, ge=1)        # S
+
+    @model_validator(mode="after")
+    def some_data(self) -> Self:
+        if self.benchmark is None and (self.captions is None or self.store is None):
+            raise ValueError("name a benchmark, or captions and store of your own")
+        return self
+
+    @model_validator(mode="after")
+    def some_required_stream(self) -> Self:
+        strange = [stream for stream in self.optional_streams if stream not in self.streams]
+        if strange:
+            raise ValueError(f"optional_streams: {strange[0]!r} is none of the streams {', '.join(self.streams)}")
+        if not self.required_streams:
+            raise ValueError("optional_streams: at least one of the streams must be required")
+        return self
+
+    @property
+    def required_streams(self) -> tuple[str, ...]:
+        return tuple(stream for stream in self.streams if stream not in self.optional_streams)
 
 
 class Sampling(Settings):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from watchword.config import Recipe, read_recipe
+from watchword.data.benchmarks import store_path
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store, settings_key
 from watchword.text.vocabulary import Vocabulary
@@ -73,13 +74,13 @@ class CaptionerFolder:
 
     def _seen(self, stream: str) -> dict[str, Any]:
         """Of a run: what its store says, if that is still what the run was trained on."""
-        store = Store(self.recipe.data.store)
         try:
             seen = json.loads((self.folder / "data.json").read_text("utf-8"))["streams"][stream]
         except (OSError, ValueError, KeyError):
             seen = ""
         key = seen.rpartition("settings ")[2]
         try:
+            store = Store(store_path(self.recipe.data))
             settings = store.settings(f"{stream.partition('@')[0]}@{key}")
         except WatchwordError as error:
             raise WatchwordError(

@@ -14,7 +14,7 @@ from watchword.captioning.bundle import ENSEMBLE_FILE, STREAMS_FILE, CaptionerFo
 from watchword.captioning.confidence import Calibration, fit, out_of_fold, rank_correlation
 from watchword.captioning.generation import Stretch, Thought, Voice
 from watchword.config import write_toml
-from watchword.data.annotations import read_annotations
+from watchword.data.benchmarks import read_clips
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex, document_frequencies, tokenise
@@ -44,7 +44,8 @@ def calibrate(
     """Fits a captioner's confidence on a split whose features are in a store."""
     if split == "test":
         raise WatchwordError("calibrating on the test split makes its scores worthless; calibrate on 'val'")
-    clips = [clip for clip in read_annotations(captions) if clip.split == split and len(clip.captions) > 1]
+    data = captioner.recipe.data.model_copy(update={"captions": captions, "store": store})
+    clips = [clip for clip in read_clips(data).clips if clip.split == split and len(clip.captions) > 1]
     if len(clips) < FEWEST:
         raise WatchwordError(
             f"{captions} has {len(clips)} {split} videos with two captions or more: {FEWEST} are needed to calibrate"
@@ -147,7 +148,8 @@ def pack(
     if calibration:
         calibration.save(folder)
     values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker
-    values["data"] |= {key: values["data"][key].name for key in ("captions", "store")} | {"streams": tuple(settings)}
+    paths = {key: values["data"][key] for key in ("captions", "store")}
+    values["data"] |= {key: path and path.name for key, path in paths.items()} | {"streams": tuple(settings)}
     values["data"] |= {"moments": moments} if moments else {}
     text = write_toml(values | {"start": None, "vocabulary": None})
     write_whole(folder / "recipe.toml", text)  # last: it is whole now

@@ -12,6 +12,7 @@ from watchword.captioning.memory import give_back
 from watchword.captioning.merge import join_alike
 from watchword.captioning.options import Asked
 from watchword.captioning.requirements import choose_captioner, extractor_of, looks_of
+from watchword.data.benchmarks import store_path
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.store import Store
@@ -87,7 +88,7 @@ class Describer:
         `film` is where its pictures are and how long it lasts; without it the last moment is the end.
         """
         recipe, warnings = self.folder.recipe, list[str]()
-        store = Store(self.store or recipe.data.store)
+        store = Store(self.store or store_path(recipe.data))
         for stream in recipe.data.streams:
             if not store.has(video, stream):
                 raise unknown(f"video with {stream} in {store.folder}", video, store.videos(stream))

@@ -1,5 +1,6 @@
 """What a person sees while something takes long."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +32,11 @@ def bar(transient: bool = False) -> Progress:
 
 @contextmanager
 def training_bar() -> Iterator["Report"]:
-    """A bar for the batches of an epoch, and a line for each epoch that is done."""
+    """A bar for the batches of an epoch, a line for each epoch that is done and for what training logs."""
     if os.environ.get("RANK", "0") != "0":  # one of several processes speaks
         yield lambda moment: None
         return
-    with bar(transient=True) as progress:
+    with bar(transient=True) as progress, logged(progress.console):
         task = progress.add_task("training", total=None)
 
         def report(moment: "Moment") -> None:
@@ -49,6 +50,20 @@ def training_bar() -> Iterator["Report"]:
                 progress.update(task, description=name, completed=done, total=moment.epochs * moment.batches)
 
         yield report
+
+
+@contextmanager
+def logged(console: Console) -> Iterator[None]:
+    """Within it what the package logs goes to the console, one plain line each."""
+    logger, handler = logging.getLogger("watchword"), logging.Handler(logging.INFO)
+    handler.emit = lambda record: console.print(record.getMessage(), soft_wrap=True, markup=False)  # type: ignore[method-assign]
+    level, logger.level = logger.level, logging.INFO
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class FilmBar:

@@ -19,6 +19,7 @@ def calibrate(
     from watchword.captioning.bundle import find_captioner
     from watchword.captioning.calibrate import calibrate as fit_calibration
     from watchword.cli._progress import bar, console
+    from watchword.data.benchmarks import captions_path, store_path
 
     folder = find_captioner(captioner)
     with bar(transient=True) as progress:
@@ -28,7 +29,8 @@ def calibrate(
             progress.update(task, completed=done, total=total)
 
         data = folder.recipe.data
-        found = fit_calibration(folder, captions or data.captions, store or data.store, split, report)
+        captions, store = captions or captions_path(data), store or store_path(data)
+        found = fit_calibration(folder, captions, store, split, report)
     found.calibration.save(folder.folder)
     about = found.calibration.about
     console.print(

@@ -27,6 +27,7 @@ def evaluate(
     from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar, console
     from watchword.cli._tables import score_table
+    from watchword.data.benchmarks import share_text
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
     from watchword.training.run import Run
@@ -52,4 +53,5 @@ def evaluate(
     else:
         how = f"beam {beam}" + (f", {votes} votes" if votes else "")
         console.print(score_table({"+".join(result.runs): result.scores.corpus}, f"{split}, {how}"))
-        console.print(f"{len(result.captions):,} sentences in {folder / f'predictions-{split}.json'}")
+        console.print(f"{split} {share_text(result.data)} videos, data {result.data['sha256']}")
+        console.print(f"captions in {folder / f'predictions-{split}.json'}")

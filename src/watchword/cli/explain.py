@@ -85,17 +85,18 @@ def check_eyes(describer: "Describer", film: str) -> None:
 def film_of(describer: "Describer", video: str, films: Path | None, *, needed: bool) -> Path | None:
     """The film of a video in the store; data alone can do without."""
     from watchword.data import films as found
+    from watchword.data.benchmarks import captions_path, store_path
     from watchword.features.store import Store
 
     data = describer.folder.recipe.data
-    store, stream = Store(describer.store or data.store), data.streams[0]
+    store, stream = Store(describer.store or store_path(data)), data.streams[0]
     try:
         if not store.has(video, stream):
             raise unknown(f"video of {store.folder}", video, store.videos(stream))
     except WatchwordError as error:
         raise WatchwordError(f"there is no film {video}, nor is it in the captioner's store: {error}") from error
     try:
-        return found.film_of(video, data.captions, films)
+        return found.film_of(video, captions_path(data), films)
     except WatchwordError:
         if needed:
             raise

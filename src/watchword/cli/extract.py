@@ -1,12 +1,16 @@
-"""`watchword features extract VIDEOS... --store DIR --streams appearance,motion`."""
+"""`watchword features extract VIDEOS... --store DIR --streams appearance,motion`, or of a `--benchmark`."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from watchword.errors import WatchwordError
+
+if TYPE_CHECKING:
+    from watchword.features.extraction import Film
 
 SHOWN = 20
 
@@ -15,9 +19,12 @@ def extract(
     videos: Annotated[
         list[str] | None, typer.Argument(metavar="VIDEOS...", help="files, folders (with all below them), patterns")
     ] = None,
-    store: Annotated[Path, typer.Option(help="the folder that keeps features; made if it is not there")] = Path(
-        "features"
-    ),
+    store: Annotated[
+        Path | None, typer.Option(help="the folder that keeps features, made if it is not there; else features/")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="msvd or msrvtt: its videos and its store, below the data folder")
+    ] = None,
     streams: Annotated[
         str,
         typer.Option(
@@ -37,50 +44,79 @@ def extract(
     """Make features of films: one decoding for all streams. What is there already is skipped, so it can be resumed.
 
     watchword features extract films/ --store features --streams appearance,motion
+
+    watchword features extract --benchmark msvd --streams appearance,motion
     """
     if engine not in ("local", "ray"):
         raise WatchwordError(f"--engine must be local or ray, not {engine!r}")
     words = list(videos or []) + (_listed(from_list) if from_list else [])
-    if not words:
-        raise WatchwordError("name films to extract: files, folders, patterns, or --list FILE")
+    if words and benchmark:
+        raise WatchwordError("name videos or a --benchmark, not both")
+    if not words and not benchmark:
+        raise WatchwordError("name videos to extract: files, folders, patterns, --list FILE or --benchmark NAME")
 
     from rich.markup import escape
 
     from watchword.cli._progress import bar
+    from watchword.config import Data
+    from watchword.data.benchmarks import NOT_IN_STILLS, store_path
     from watchword.features.engines import cores, extract_local, extract_ray
     from watchword.features.extraction import prepare
     from watchword.features.films import find_films
 
     names = list(dict.fromkeys(name.strip() for name in streams.split(",") if name.strip()))
-    job = prepare(store, names, settings or [], overwrite)
-    films = find_films(words)
-    if not films:
+    films, stills = _of_benchmark(benchmark) if benchmark else (find_films(words), [])
+    if not films and not stills:
         raise WatchwordError("there is no film in the list")
-    waiting = [film for film in films if job.missing(film.video)]
+    target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
+    job = prepare(target, names, settings or [], overwrite)
+    still_job = replace(job, looks={name: job.looks[name] for name in names if not name.startswith(NOT_IN_STILLS)})
+    waiting = [
+        (part, [film for film in some if part.missing(film.video)])
+        for part, some in ((job, films), (still_job, stills))
+    ]
+    total = sum(len(some) for _, some in waiting)
     problems: list[str] = []
     warnings: list[str] = []
     done = num_bytes = 0
-    if waiting:
-        outcomes = (
-            extract_ray(job, waiting, workers)
-            if engine == "ray"
-            else extract_local(job, waiting, min(workers or cores(), len(waiting)))
-        )
-        with bar() as progress:
-            task = progress.add_task(escape(f"{', '.join(names)} -> {store}"), total=len(waiting))
+    with bar() as progress:
+        task = progress.add_task(escape(f"{', '.join(names)} -> {target}"), total=total, visible=total > 0)
+        for part, some in waiting:
+            if not some:
+                continue
+            outcomes = (
+                extract_ray(part, some, workers)
+                if engine == "ray"
+                else extract_local(part, some, min(workers or cores(), len(some)))
+            )
             for outcome in outcomes:
                 done += not outcome.problem
                 num_bytes += outcome.num_bytes
                 problems += [outcome.problem] if outcome.problem else []
                 warnings += outcome.warnings
                 progress.advance(task)
-    there = len(films) - len(waiting)
+    there = len(films) + len(stills) - total
     each = f" ({num_bytes / done / 1e6:.2f} MB each)" if done else ""
     typer.echo(f"{done} films extracted{each}, {there} were there before, {len(problems)} failed")
     _show("warning: ", warnings)
     _show("", problems)
     if problems:
         raise typer.Exit(1)
+
+
+def _of_benchmark(name: str) -> "tuple[list[Film], list[Film]]":
+    """The benchmark's videos that are at hand: those that move, and those of still pictures."""
+    from watchword.data.benchmarks import benchmark_videos, find_benchmark
+    from watchword.features.extraction import Film
+
+    benchmark = find_benchmark(name)
+    clips, total = benchmark_videos(name)
+    typer.echo(f"{benchmark.title}: videos of {len(clips):,} of {total:,} clips with captions", err=True)
+    films: tuple[list[Film], list[Film]] = [], []
+    for clip in clips:
+        assert clip.path is not None
+        films[benchmark.is_still(clip)].append(Film(clip.video, clip.path))
+    return films
 
 
 def _show(kind: str, lines: list[str]) -> None:

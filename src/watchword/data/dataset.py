@@ -118,7 +118,8 @@ class Features:
         self.store = store
         self.moments = settings.moments
         self.is_blind = settings.blind
-        self.streams = settings.streams
+        self.streams, self.required = settings.streams, settings.required_streams
+        self.present = {stream: set(store.videos(stream)) for stream in settings.optional_streams}
         self.widths = {stream: store.width(stream) for stream in settings.streams}
 
     def described(self) -> dict[str, str]:
@@ -128,7 +129,7 @@ class Features:
 
     def check(self, videos: Sequence[str]) -> None:
         """Says before the first batch, in one line, what is missing."""
-        for stream in () if self.is_blind else self.streams:
+        for stream in () if self.is_blind else self.required:
             there = set(self.store.videos(stream))
             missing = [video for video in videos if video not in there]
             if missing:
@@ -141,7 +142,7 @@ class Features:
         return {stream: pad_streams([self._arrays(video, stream) for video in videos]) for stream in self.streams}
 
     def _arrays(self, video: str, stream: str) -> StreamArrays:
-        if self.is_blind:
+        if self.is_blind or (stream in self.present and video not in self.present[stream]):
             return StreamArrays(np.zeros((0, 1, self.widths[stream]), np.float16), np.zeros(0), np.zeros((1, 4)))
         return evenly_chosen(self.store.read(video, stream), self.moments)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from watchword.data.benchmarks import captions_path, store_path
 from watchword.data.dataset import Features, encode_captions, pad_sentences
 from watchword.data.films import film_of
 from watchword.decoding import follow
@@ -31,7 +32,7 @@ class LoadedCaptioner:
         """`store`: features from elsewhere than where the run was trained."""
         run = Run(folder)
         settings = run.recipe.data
-        return cls(run, run.model(), run.vocabulary, Features(Store(store or settings.store), settings))
+        return cls(run, run.model(), run.vocabulary, Features(Store(store or store_path(settings)), settings))
 
     def describe(self, videos: Sequence[str], beam: int = 5, length_power: float = 0.5) -> list[Caption]:
         """A sentence for each video of the store, and where each of its words looked: attention (T, F, N) a stream."""
@@ -57,4 +58,4 @@ class LoadedCaptioner:
 
     def film(self, video: str, films: Path | None = None) -> Path:
         """The film of a video of its data set, for pictures of what was looked at; `films` as `film_of` has it."""
-        return film_of(video, self.run.recipe.data.captions, films)
+        return film_of(video, captions_path(self.run.recipe.data), films)

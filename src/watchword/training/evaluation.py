@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from watchword.data.annotations import read_annotations, split_checksum
+from watchword.config import Data
+from watchword.data.benchmarks import ClipSet, captions_path, read_clips, store_path
 from watchword.data.dataset import CaptionData, Features
 from watchword.decoding import Ensemble, Found, Speaker, beam, consensus, follow, greedy
 from watchword.errors import WatchwordError
@@ -105,7 +107,7 @@ def mean_word_loss(model: Talker, data: CaptionData, device: torch.device | str)
 @torch.no_grad()
 def film_losses(run: Run, clips: Sequence[Clip]) -> tuple[FloatArray, FloatArray]:
     """The cross entropy of all words that people said about each film, (films,), and how many words, (films,)."""
-    data = CaptionData(clips, Store(run.recipe.data.store), run.vocabulary, run.recipe.data)
+    data = CaptionData(clips, Store(store_path(run.recipe.data)), run.vocabulary, run.recipe.data)
     model, measure = run.model().eval(), CrossEntropy(CrossEntropySettings())
     place = {clip.video: row for row, clip in enumerate(clips)}
     losses, words = np.zeros(len(clips)), np.zeros(len(clips))
@@ -127,6 +129,7 @@ class Evaluation:
     runs: tuple[str, ...]
     captions: tuple[Caption, ...]
     scores: Scores
+    data: dict[str, Any]        # videos, of how many, sha256 of their ids and captions; trained_on: of training
 
     def predictions_json(self) -> str:
         """COCO results, as `watchword score` and everybody else reads them."""
@@ -136,12 +139,13 @@ class Evaluation:
         return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
     def scores_json(self) -> str:
-        row = {"split": self.split, "runs": self.runs, **asdict(self.search), "scores": self.scores.corpus}
-        return json.dumps(row | {"signature": self.scores.signature}, indent=2) + "\n"
+        row = {"split": self.split, "runs": self.runs, **asdict(self.search), "data": self.data}
+        row |= {"scores": self.scores.corpus, "signature": self.scores.signature}
+        return json.dumps(row, indent=2) + "\n"
 
 
-def open_split(runs: Sequence[Run], split: str) -> tuple[list[Clip], Features]:
-    """The clips of a split of the first run's data, and their features; refused where the runs do not fit them."""
+def open_split(runs: Sequence[Run], split: str) -> tuple[ClipSet, Features]:
+    """The clips of the first run's data, and features of this split; refused where the runs do not fit them."""
     first = runs[0]
     vocabulary = first.vocabulary
     for run in runs[1:]:
@@ -150,30 +154,32 @@ def open_split(runs: Sequence[Run], split: str) -> tuple[list[Clip], Features]:
                 f"{run.name} and {first.name} do not share a vocabulary: train them on one data set, or one of them "
                 "with vocabulary=vocabulary.txt of the other"
             )
-    clips = read_annotations(first.recipe.data.captions)
-    chosen = [clip for clip in clips if clip.split == split]
-    if not chosen:
-        there = ", ".join(sorted({clip.split for clip in clips}))
-        raise WatchwordError(f"{first.recipe.data.captions} has no {split} videos; its splits: {there}")
-    sums = split_checksum(clips)
-    streams = tuple(dict.fromkeys(stream for run in runs for stream in run.recipe.data.streams))
-    settings = first.recipe.data.model_copy(update={"streams": streams})
-    features = Features(Store(settings.store), settings)
+    settings = _joined([run.recipe.data for run in runs])
+    clips = read_clips(settings)
+    features = Features(Store(store_path(settings)), settings)
     described = features.described()
     for run in runs:
-        if run.seen["splits"] != sums:
+        if run.seen["splits"] != clips.checksums:
             raise WatchwordError(
-                f"{first.recipe.data.captions} is not what {run.name} was trained on (captions or splits changed): "
+                f"{captions_path(settings)} is not what {run.name} was trained on (captions or splits changed): "
                 "a score on it could count training videos; put the file back"
             )
         changed = [stream for stream, what in run.seen["streams"].items() if described[stream] != what]
         if changed:
             raise WatchwordError(
                 f"{run.name} was trained on {changed[0]} of {run.seen['streams'][changed[0]]}; "
-                f"{settings.store} has {described[changed[0]]}: name the run's own store"
+                f"{store_path(settings)} has {described[changed[0]]}: name the run's own store"
             )
-    features.check([clip.video for clip in chosen])
-    return chosen, features
+    features.check([clip.video for clip in clips.split(split)])
+    return clips, features
+
+
+def _joined(settings: Sequence[Data]) -> Data:
+    """The first run's data with the streams of all runs; a stream that one of them requires is required."""
+    streams = tuple(dict.fromkeys(stream for data in settings for stream in data.streams))
+    required = {stream for data in settings for stream in data.required_streams}
+    optional = tuple(stream for stream in streams if stream not in required)
+    return settings[0].model_copy(update={"streams": streams, "optional_streams": optional})
 
 
 def evaluate(
@@ -187,7 +193,8 @@ def evaluate(
 
     `metrics` None: all that can be computed here.
     """
-    chosen, features = open_split(runs, split)
+    clips, features = open_split(runs, split)
+    chosen = clips.split(split)
     videos = [clip.video for clip in chosen]
     models = [run.model() for run in runs]
     speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
@@ -195,4 +202,5 @@ def evaluate(
         speaker, features, videos, runs[0].vocabulary, search, report=lambda done: report(done, len(videos))
     )
     scores = score_captions(captions, ReferenceIndex(references_of(chosen)), metrics)
-    return Evaluation(split, search, tuple(run.name for run in runs), tuple(captions), scores)
+    data = clips.used()[split] | {"trained_on": "+".join(run.trained_on for run in runs)}
+    return Evaluation(split, search, tuple(run.name for run in runs), tuple(captions), scores, data)

@@ -5,6 +5,7 @@ rate from the place in the phase. So resuming needs the weights, the optimiser, 
 """
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from watchword.config import Phase, Recipe
-from watchword.data.annotations import read_annotations, split_checksum
+from watchword.data.benchmarks import read_clips, store_path
 from watchword.data.dataset import CaptionData, build_vocabulary, glimpse
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
@@ -33,6 +34,8 @@ from watchword.text.vocabulary import Vocabulary
 from watchword.text.word_vectors import read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
+
+log = logging.getLogger(__name__)
 
 VALIDATION_METRICS = ("BLEU", "ROUGE_L", "CIDEr")  # METEOR costs more than it tells during training
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
@@ -119,11 +122,8 @@ class Trainer:
     """One run in memory."""
 
     def __init__(self, recipe: Recipe, run: Run) -> None:
-        clips = read_annotations(recipe.data.captions)
-        parts = {split: [clip for clip in clips if clip.split == split] for split in ("train", recipe.selection.split)}
-        for split, part in parts.items():
-            if not part:
-                raise WatchwordError(f"{recipe.data.captions} has no {split} videos; its splits: {_splits(clips)}")
+        clips = read_clips(recipe.data)
+        parts = {split: clips.split(split) for split in ("train", recipe.selection.split)}
         self.recipe, self.run = recipe, run
         start = Run(recipe.start) if recipe.start else None
         if start:
@@ -132,14 +132,17 @@ class Trainer:
             self.vocabulary = Vocabulary.load(recipe.vocabulary)
         else:
             self.vocabulary = build_vocabulary(parts["train"], recipe.data.min_count)
-        store = Store(recipe.data.store)
+        store = Store(store_path(recipe.data))
         self.data = CaptionData(parts["train"], store, self.vocabulary, recipe.data)
         self.validation = CaptionData(parts[recipe.selection.split], store, self.vocabulary, recipe.data)
         self.references = ReferenceIndex(references_of(parts[recipe.selection.split]))
         self.material = Material(
             self.vocabulary, references_of(parts["train"]), self.data.num_words, recipe.data.max_words
         )
-        self.seen = {"splits": split_checksum(clips), "streams": self.data.features.described()}
+        self.seen = {
+            "splits": dict(clips.checksums), "streams": self.data.features.described(), "used": clips.used(),
+        }  # fmt: skip
+        log.info("videos: %s", clips)
         use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
         self.accelerator = Accelerator(
             mixed_precision="bf16" if use_bfloat16 else "no",
@@ -316,8 +319,7 @@ class Trainer:
 
     def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Everything as it was when `last.safetensors` was written."""
-        kept, now = self.run.seen, self.seen
-        if kept != now:
+        if not self.run.saw(self.seen, ("train", self.recipe.selection.split)):
             raise WatchwordError(
                 f"the data of {self.run.folder} has changed since it was begun (captions, splits or features): "
                 "put it back, or begin a new run"
@@ -362,10 +364,3 @@ def load_matching(model: Captioner, trained: Captioner, name: str) -> None:
     except RuntimeError as error:
         problem = str(error).splitlines()[-1].strip()
         raise WatchwordError(f"cannot start from {name}, its model is made differently: {problem}") from error
-
-
-def _splits(clips: list[Any]) -> str:
-    counts: dict[str, int] = {}
-    for clip in clips:
-        counts[clip.split] = counts.get(clip.split, 0) + 1
-    return ", ".join(f"{split} {count}" for split, count in counts.items())

@@ -3,7 +3,7 @@
 | file | content |
 |---|---|
 | `recipe.toml` | the recipe, resolved in full |
-| `data.json` | checksums of the splits, widths and settings of the streams: what the weights have seen |
+| `data.json` | checksums of the splits, widths and settings of the streams, videos used: what the weights have seen |
 | `vocabulary.txt` | one word a line, and how much it tells |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
@@ -12,6 +12,7 @@
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ class Run:
     def seen(self) -> dict[str, Any]:
         """What the weights have seen: checksums of the splits, widths and settings of the streams."""
         return self._read_json("data.json")
+
+    def saw(self, data: dict[str, Any], splits: Sequence[str]) -> bool:
+        """Whether the run was trained on this data; of the videos used, these splits count."""
+        kept = self.seen
+        same = all(kept.get(part) == data[part] for part in ("splits", "streams"))
+        return same and all(data["used"][split] == kept.get("used", data["used"])[split] for split in splits)
+
+    @property
+    def trained_on(self) -> str:
+        """A short checksum of the training videos and their captions."""
+        return str(self.seen.get("used", {}).get("train", {}).get("sha256", ""))
 
     def model(self) -> Captioner:
         """The best weights."""

@@ -35,7 +35,7 @@ def pointing(
     from rich.console import Console
     from rich.table import Table
 
-    from watchword.data.annotations import read_annotations
+    from watchword.data.benchmarks import read_clips
     from watchword.research.shapes import read_truth
     from watchword.training.captioner import LoadedCaptioner
 
@@ -43,7 +43,7 @@ def pointing(
     rows: dict[str, dict[str, float]] = {}
     for folder in runs:
         captioner = LoadedCaptioner.load(folder)
-        clips = read_annotations(captioner.run.recipe.data.captions)
+        clips = read_clips(captioner.run.recipe.data).clips
         videos = [clip.video for clip in clips if clip.split == split]
         strange = [video for video in videos if video not in known]
         if strange or not videos:

@@ -27,7 +27,7 @@ def surprise(
     from watchword.training.run import Run
 
     opened = [Run(folder) for folder in runs]
-    clips = [clip for name in split.split(",") for clip in open_split(opened, name)[0]]
+    clips = [clip for name in split.split(",") for clip in open_split(opened, name)[0].split(name)]
     rows: dict[str, dict[str, float]] = {}
     first = None
     for run in opened:

@@ -51,13 +51,14 @@ def order(
     from rich.table import Table
 
     from watchword.data.annotations import read_annotations
+    from watchword.data.benchmarks import captions_path
     from watchword.research.shapes import read_truth
     from watchword.training.captioner import LoadedCaptioner
 
     found: dict[str, dict[str, float | None]] = {}
     for folder in runs:
         captioner = LoadedCaptioner.load(folder)
-        path = captioner.run.recipe.data.captions
+        path = captions_path(captioner.run.recipe.data)
         truth = read_truth(path.parent / "truth.jsonl")
         videos = [clip.video for clip in read_annotations(path) if clip.split == split and clip.video in truth]
         if not videos:

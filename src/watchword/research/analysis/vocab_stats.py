@@ -29,6 +29,7 @@ def diction(
     from rich.table import Table
 
     from watchword.data.annotations import read_annotations
+    from watchword.data.benchmarks import captions_path
     from watchword.errors import WatchwordError
     from watchword.metrics.files import read_hypotheses
     from watchword.research.analysis.vocab_counts import diction as measure
@@ -37,13 +38,13 @@ def diction(
     from watchword.training.run import Run
 
     rows = {}
-    captions = Run(runs[0]).recipe.data.captions
+    captions = captions_path(Run(runs[0]).recipe.data)
     clips = read_annotations(captions)
     training = count_words({clip.video: clip.captions for clip in clips if clip.split == "train"})
     people = {clip.video: clip.captions for clip in clips if clip.split == split}
     for folder in runs:
         run = Run(folder)
-        if run.recipe.data.captions.resolve() != captions.resolve():
+        if captions_path(run.recipe.data).resolve() != captions.resolve():
             raise WatchwordError(f"{run.name} and {runs[0].name} were trained on other captions: compare them apart")
         said = read_hypotheses(folder / f"predictions-{split}.json")
         words = dict(zip(said, tokenise(list(said.values())), strict=True))

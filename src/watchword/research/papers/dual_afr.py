@@ -44,18 +44,17 @@ def layers(
 
     watchword layers runs/msrvtt_dual_afr --video video7020 --output layers.png
     """
-    from watchword.data.annotations import read_annotations
+    from watchword.data.benchmarks import read_clips
     from watchword.research.papers.dual_afr_weights import layer_weights
     from watchword.research.shapes import read_truth
     from watchword.training.captioner import LoadedCaptioner
 
     captioner = LoadedCaptioner.load(run)
-    clips = {clip.video: clip for clip in read_annotations(captioner.run.recipe.data.captions)}
+    read = read_clips(captioner.run.recipe.data)
+    clips = {clip.video: clip for clip in read.clips}
     if video and video not in clips:
-        raise unknown(f"video of {captioner.run.recipe.data.captions}", video, clips)
-    videos = [video] if video else [name for name, clip in clips.items() if clip.split == split]
-    if not videos:
-        raise WatchwordError(f"{captioner.run.recipe.data.captions} has no {split} videos")
+        raise unknown("video of the run's data", video, clips)
+    videos = [video] if video else [clip.video for clip in read.split(split)]
     captions = captioner.follow([clips[name] for name in videos]) if people else captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
     if video:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from watchword.data.annotations import read_annotations
+from watchword.data.benchmarks import read_clips
 from watchword.errors import WatchwordError
 from watchword.layers.masking import attentions_through, keep_largest
 from watchword.metrics import ReferenceIndex
@@ -44,7 +44,7 @@ def masking_curves(
     whole = evaluate([run], split, search, metrics)  # checks that run, store and split belong together
     captioner = LoadedCaptioner.load(run.folder)
     model, features, vocabulary = captioner.model, captioner.features, captioner.vocabulary
-    clips = [clip for clip in read_annotations(run.recipe.data.captions) if clip.split == split]
+    clips = read_clips(run.recipe.data).split(split)
     videos = [clip.video for clip in clips]
     index = ReferenceIndex(references_of(clips))
     masked: dict[str, tuple[dict[str, float], ...]] = {}

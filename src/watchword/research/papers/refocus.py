@@ -39,7 +39,7 @@ def refocus(
     """
     from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar, console
-    from watchword.data.annotations import read_annotations
+    from watchword.data.benchmarks import read_clips
     from watchword.research.papers.refocus_passes import look_twice
     from watchword.research.shapes import read_truth
     from watchword.training.captioner import LoadedCaptioner
@@ -47,9 +47,7 @@ def refocus(
 
     captioner = LoadedCaptioner.load(run)
     settings = captioner.run.recipe.data
-    clips = {clip.video: clip for clip in read_annotations(settings.captions) if clip.split == split}
-    if not clips:
-        raise WatchwordError(f"{settings.captions} has no {split} videos")
+    clips = {clip.video: clip for clip in read_clips(settings).split(split)}
     captioner.features.check(list(clips))
     with bar(transient=True) as progress:
         task = progress.add_task(f"watching {split} twice", total=len(clips))

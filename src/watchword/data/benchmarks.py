@@ -1,0 +1,173 @@
+"""The benchmarks, one definition each, and the clips that a recipe's `[data]` table stands for.
+
+Everything lies below one data folder: `WATCHWORD_DATA`, else the key `data` of the user's config file. A benchmark is
+rarely at hand whole. Videos without features are left out, and `ClipSet` counts of how many.
+"""
+
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_config_path
+
+from watchword.config import Data
+from watchword.data.annotations import EXPECTED, read_annotations, split_checksum
+from watchword.data.reading import films_in
+from watchword.errors import WatchwordError, unknown
+from watchword.features.store import Store
+from watchword.types import Clip
+
+NOT_IN_STILLS = ("motion", "flow", "audio")  # streams whose names begin so need real frames in a row, or sound
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Where a data set lies below the data folder, and its official split."""
+
+    title: str
+    captions: tuple[str, ...]       # a file or a folder that `read_annotations` reads; the first that is there
+    store: str                      # features
+    sizes: Mapping[str, int]        # videos of each split, as published
+    stills: str = ""                # videos in a folder of this name are still pictures: no motion, no sound
+
+    def is_still(self, clip: Clip) -> bool:
+        return bool(self.stills) and clip.path is not None and clip.path.parent.name == self.stills
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "msvd": Benchmark("MSVD", ("msvd",), "features/msvd", {"train": 1200, "val": 100, "test": 670}),
+    "msrvtt": Benchmark(
+        "MSR-VTT", ("msrvtt/pictures.jsonl.gz", "msrvtt"), "features/msrvtt",
+        {"train": 6513, "val": 497, "test": 2990}, stills="frames",
+    ),
+}  # fmt: skip
+
+
+def find_benchmark(name: str) -> Benchmark:
+    if name not in BENCHMARKS:
+        raise unknown("benchmark", name, BENCHMARKS)
+    return BENCHMARKS[name]
+
+
+# --- where things lie ----------------------------------------------------------------------------------------------
+
+
+def data_folder() -> Path:
+    """The folder with the user's data sets."""
+    config = user_config_path("watchword") / "config.toml"
+    named = os.environ.get("WATCHWORD_DATA") or _configured(config)
+    if not named:
+        raise WatchwordError(
+            f"no data folder is set: export WATCHWORD_DATA=FOLDER, or write data = 'FOLDER' into {config}"
+        )
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise WatchwordError(f"the data folder {folder} does not exist: change WATCHWORD_DATA or {config}")
+    return folder
+
+
+def _configured(path: Path) -> str:
+    try:
+        return str(tomllib.loads(path.read_text("utf-8")).get("data", ""))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise WatchwordError(f"cannot read {path}: {error}") from error
+
+
+def captions_path(data: Data) -> Path:
+    """The captions that a recipe names, or its benchmark's."""
+    if data.captions is not None:
+        return data.captions
+    benchmark, root = find_benchmark(data.benchmark or ""), data_folder()
+    found = next((root / name for name in benchmark.captions if (root / name).exists()), None)
+    if found is None:
+        raise WatchwordError(f"no captions of {benchmark.title} in {root / benchmark.captions[-1]}: {EXPECTED}")
+    return found
+
+
+def store_path(data: Data) -> Path:
+    """The feature store that a recipe names, or its benchmark's."""
+    return data.store or data_folder() / find_benchmark(data.benchmark or "").store
+
+
+# --- clips ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClipSet:
+    """The clips that a run uses, and how many there are officially."""
+
+    clips: tuple[Clip, ...]
+    sizes: Mapping[str, int]          # videos of each split, used or not
+    checksums: Mapping[str, str]      # of each split's captions, used or not
+
+    def split(self, name: str) -> list[Clip]:
+        """The clips of a split; one that is empty is refused."""
+        found = [clip for clip in self.clips if clip.split == name]
+        if not found:
+            raise WatchwordError(f"there are no {name} videos: {self}")
+        return found
+
+    def used(self) -> dict[str, dict[str, Any]]:
+        """Of each split: videos, of how many, and a short checksum of their ids and captions."""
+        sums = split_checksum(self.clips)
+        counts = Counter(clip.split for clip in self.clips)
+        return {
+            split: {"videos": counts[split], "of": size, "sha256": sums[split][:12] if split in sums else ""}
+            for split, size in self.sizes.items()
+        }
+
+    def __str__(self) -> str:
+        return ", ".join(f"{split} {share_text(row)}" for split, row in self.used().items())
+
+
+def share_text(row: Mapping[str, Any]) -> str:
+    """`622 of 670`, or `670` where all are used."""
+    return f"{row['videos']:,}" + (f" of {row['of']:,}" if row["of"] != row["videos"] else "")
+
+
+def read_clips(data: Data) -> ClipSet:
+    """The clips of a recipe. Of a benchmark, those whose required streams are in the store."""
+    path = captions_path(data)
+    clips = read_annotations(path)
+    sums = split_checksum(clips)
+    if data.benchmark is None:
+        return ClipSet(tuple(clips), Counter(clip.split for clip in clips), sums)
+    benchmark = find_benchmark(data.benchmark)
+    usable = _with_features(clips, data) if not data.blind else clips
+    return ClipSet(tuple(usable), benchmark.sizes, sums)
+
+
+def _with_features(clips: Sequence[Clip], data: Data) -> list[Clip]:
+    store, there = Store(store_path(data)), {clip.video for clip in clips}
+    for stream in data.required_streams:
+        there &= set(store.videos(stream)) if store.keys(stream) else set()
+    if not there:
+        raise WatchwordError(
+            f"no video of {data.benchmark} has {', '.join(data.required_streams)} in {store.folder}: run watchword "
+            f"features extract --benchmark {data.benchmark} --streams {','.join(_extractors(data.streams))}"
+        )
+    return [clip for clip in clips if clip.video in there]
+
+
+def _extractors(streams: Iterable[str]) -> list[str]:
+    """`motion_layers.2@938e` is made by the extractor `motion_layers`."""
+    return list(dict.fromkeys(stream.partition("@")[0].partition(".")[0] for stream in streams))
+
+
+def benchmark_videos(name: str) -> tuple[list[Clip], int]:
+    """The clips of a benchmark whose video files are at hand, and how many clips have captions."""
+    path = captions_path(Data(benchmark=name))
+    clips = read_annotations(path)
+    found = [clip for clip in clips if clip.path is not None and clip.path.is_file()]
+    if not found:
+        folder = path if path.is_dir() else path.parent
+        others = films_in(folder)
+        what = f"none of its {len(others):,} videos is named like {clips[0].video}" if others else "it has no videos"
+        raise WatchwordError(f"{folder} has captions of {len(clips):,} videos, but {what}: put them into clips/")
+    return found, len(clips)

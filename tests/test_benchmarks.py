@@ -1,0 +1,253 @@
+"""Benchmarks: found below one data folder, used as far as they are at hand, and every run says how far that is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import SHARED
+from films import numbered, write_film
+from watchword.cli.main import app
+from watchword.config import Data, Recipe, read_recipe
+from watchword.data.benchmarks import (
+    BENCHMARKS,
+    benchmark_videos,
+    captions_path,
+    data_folder,
+    read_clips,
+    store_path,
+)
+from watchword.errors import WatchwordError
+from watchword.features.store import Store
+from watchword.research.shapes.folder import write_shapes
+from watchword.research.shapes.videos import ShapesConfig
+from watchword.training import loop
+from watchword.training.evaluation import Search, evaluate
+from watchword.training.run import Run
+
+TINY = {"name": "soft_attention", "hidden_size": 8, "embedding_size": 6, "attention_size": 4}
+
+
+@pytest.fixture(autouse=True)
+def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No config file and no data folder of the person who runs the tests."""
+    monkeypatch.setattr("watchword.data.benchmarks.user_config_path", lambda name: tmp_path / "config" / name)
+    monkeypatch.delenv("WATCHWORD_DATA", raising=False)
+    return tmp_path / "config" / "watchword" / "config.toml"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with an MSVD of 40 drawn videos; the first of each split has no features."""
+    folder = tmp_path / "data"
+    monkeypatch.setenv("WATCHWORD_DATA", str(folder))
+    write_shapes(folder / "msvd", ShapesConfig(films=40))
+    (folder / "features").mkdir()
+    (folder / "msvd" / "store").rename(folder / "features" / "msvd")
+    rows = [json.loads(line) for line in (folder / "msvd" / "captions.jsonl").read_text().splitlines()]
+    for split in ("train", "val", "test"):
+        forget(folder, next(row["video"] for row in rows if row["split"] == split))
+    return folder
+
+
+def forget(root: Path, *videos: str, stream: str = "appearance") -> None:
+    for video in videos:
+        next((root / "features" / "msvd" / stream).rglob(f"{video}.safetensors")).unlink()
+
+
+def tiny(**changes: object) -> Recipe:
+    data = {"benchmark": "msvd", "min_count": 1, "streams": ("appearance",), **changes}
+    return Recipe.read({"data": data, "model": TINY, "phases": [{"epochs": 1}]}, "test")
+
+
+def test_the_data_folder_is_named_by_the_environment_or_else_by_the_config_file(
+    own_config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(WatchwordError, match=r"export WATCHWORD_DATA=FOLDER, or write .* into .*config\.toml"):
+        data_folder()
+    own_config.parent.mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    own_config.write_text(f"data = '{tmp_path / 'here'}'\n")
+    assert data_folder() == tmp_path / "here"
+    monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path / "gone"))
+    with pytest.raises(WatchwordError, match="gone does not exist"):
+        data_folder()
+    monkeypatch.delenv("WATCHWORD_DATA")
+    own_config.write_text("data = ")
+    with pytest.raises(WatchwordError, match=r"cannot read .*config\.toml"):
+        data_folder()
+
+
+def test_own_captions_and_store_go_over_those_of_the_benchmark(root: Path, tmp_path: Path) -> None:
+    assert store_path(Data(benchmark="msvd")) == root / "features" / "msvd"
+    assert captions_path(Data(benchmark="msvd")) == root / "msvd"
+    mine = Data(benchmark="msvd", captions=tmp_path / "a", store=tmp_path / "b")
+    assert (captions_path(mine), store_path(mine)) == (tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("data.benchmark=msvdd", "did you mean 'msvd'"),
+        ("data.optional_streams=['motion']", "'motion' is none of the streams appearance"),
+        ("data.optional_streams=['appearance']", "at least one of the streams must be required"),
+    ],
+)
+def test_a_slip_in_the_data_table_is_one_line(root: Path, tmp_path: Path, word: str, message: str) -> None:
+    (tmp_path / "recipe.toml").write_text("[data]\nbenchmark = 'msvd'\n")
+    with pytest.raises(WatchwordError, match=message):
+        read_clips(read_recipe(tmp_path / "recipe.toml", [word]).data)
+
+
+def test_a_recipe_without_benchmark_and_store_is_refused() -> None:
+    with pytest.raises(WatchwordError, match="name a benchmark, or captions and store"):
+        Recipe.read({"data": {"captions": "captions.jsonl"}}, "recipe.toml")
+
+
+def test_videos_without_a_required_stream_are_left_out_and_counted(root: Path) -> None:
+    clips = read_clips(Data(benchmark="msvd"))
+    used = clips.used()
+    assert {split: row["of"] for split, row in used.items()} == {"train": 1200, "val": 100, "test": 670}
+    assert sum(row["videos"] for row in used.values()) == len(clips.clips) == 37
+    assert str(clips) == ", ".join(f"{split} {used[split]['videos']} of {used[split]['of']:,}" for split in used)
+    one = clips.split("test")[0].video
+    forget(root, one, stream="motion")
+    both = read_clips(Data(benchmark="msvd", streams=("appearance", "motion"))).used()
+    assert both["test"]["videos"] == used["test"]["videos"] - 1
+    assert (both["train"], both["test"]["sha256"] == used["test"]["sha256"]) == (used["train"], False)
+    optional = Data(benchmark="msvd", streams=("appearance", "motion"), optional_streams=("motion",))
+    assert read_clips(optional).used() == used
+    assert len(read_clips(Data(benchmark="msvd", blind=True)).clips) == 40
+
+
+def test_own_data_that_lacks_features_is_still_refused(root: Path) -> None:
+    own = tiny(benchmark=None, captions=root / "msvd", store=root / "features" / "msvd")
+    with pytest.raises(WatchwordError, match=r"lacks appearance of 1 of \d+ videos"):
+        loop.train(own, root / "run")
+
+
+def test_without_any_features_the_command_that_makes_them_is_named(root: Path) -> None:
+    data = Data(benchmark="msvd", streams=("motion_layers.1", "motion_layers.2@ab", "appearance"))
+    with pytest.raises(WatchwordError, match="features extract --benchmark msvd --streams motion_layers,appearance"):
+        read_clips(data)
+
+
+def test_a_run_and_its_scores_say_what_data_they_stand_on(root: Path, tmp_path: Path) -> None:
+    first = loop.train(tiny(), tmp_path / "first")
+    used = first.seen["used"]
+    assert used == read_clips(Data(benchmark="msvd")).used()
+    assert "captions =" not in (first.folder / "recipe.toml").read_text(), "a path of this machine"
+    done = CliRunner().invoke(app, ["evaluate", str(first.folder), "--split", "test", "--beam", "1"])
+    line = f"test {used['test']['videos']} of 670 videos, data {used['test']['sha256']}"
+    assert done.exit_code == 0
+    assert line in done.output
+    kept = Run(first.folder).scores("test")["data"]
+    assert kept == used["test"] | {"trained_on": used["train"]["sha256"]}
+
+    forget(root, read_clips(Data(benchmark="msvd")).split("train")[0].video)
+    second = loop.train(tiny(), tmp_path / "second")
+    CliRunner().invoke(app, ["evaluate", str(second.folder), "--split", "test", "--beam", "1"])
+    both = ["compare", str(first.folder), str(second.folder)]
+    done = CliRunner().invoke(app, both)
+    assert "warning: trained on different data" in done.output
+    assert done.output.count(line) == 1
+    forget(root, read_clips(Data(benchmark="msvd")).split("test")[0].video)
+    evaluated = evaluate([second], "test", Search(beam=1), ("CIDEr",))
+    (second.folder / "scores-test.json").write_text(evaluated.scores_json())
+    done = CliRunner().invoke(app, both)
+    assert "scored on different data" in done.output
+    assert f"first: {line}" in done.output
+
+
+def test_a_run_is_not_resumed_with_other_training_videos(root: Path, tmp_path: Path) -> None:
+    run = loop.train(tiny(), tmp_path / "run")
+    clips = read_clips(Data(benchmark="msvd"))
+    forget(root, clips.split("test")[0].video)
+    loop.resume(run.folder)  # test videos were not learned from
+    forget(root, clips.split("train")[0].video)
+    with pytest.raises(WatchwordError, match="has changed since it was begun"):
+        loop.resume(run.folder)
+
+
+def test_optional_streams_of_an_ensemble_are_those_that_no_run_requires(root: Path, tmp_path: Path) -> None:
+    one = read_clips(Data(benchmark="msvd")).split("val")[0].video
+    forget(root, one, stream="motion")
+    both = {"streams": ("appearance", "motion")}
+    lenient = loop.train(tiny(**both, optional_streams=("motion",)), tmp_path / "lenient")
+    words = {"vocabulary": lenient.folder / "vocabulary.txt"}
+    strict = loop.train(tiny(**both).model_copy(update=words), tmp_path / "strict")
+    said = [len(evaluate(runs, "val", Search(beam=1), ("CIDEr",)).captions) for runs in ([lenient], [lenient, strict])]
+    assert said[0] == said[1] + 1
+
+
+# --- videos --------------------------------------------------------------------------------------------------------
+
+
+def film_set(folder: Path, names: list[str]) -> None:
+    rows = [{"video": Path(name).stem, "split": "train", "captions": ["a dot"], "path": name} for name in names]
+    folder.mkdir(parents=True)
+    (folder / "pictures.jsonl.gz").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        write_film(folder / name, [numbered(index) for index in range(4)])
+
+
+def test_motion_and_sound_are_not_extracted_from_still_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path))
+    film_set(tmp_path / "msrvtt", ["clips/video1.mp4", "frames/video2.mp4"])
+    words = ["features", "extract", "--benchmark", "msrvtt", "--streams", "flow,flow_grid", "--workers", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert Store(tmp_path / "features" / "msrvtt").videos("flow") == ["video1"]
+    assert "2 of 2 clips" in done.output
+    assert "1 films extracted" in done.output
+    again = CliRunner().invoke(app, words)
+    assert "0 films extracted, 2 were there before" in again.output
+
+
+def test_msvd_as_people_have_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path))
+    (tmp_path / "msvd" / "YouTubeClips").mkdir(parents=True)
+    (tmp_path / "msvd" / "AllVideoDescriptions.txt").write_text("-4wsuPCjDBc_5_15 a squirrel eats\nabc_1_2 a dog\n")
+    (tmp_path / "msvd" / "train_list.txt").write_text("-4wsuPCjDBc_5_15\nabc_1_2\n")
+    film = tmp_path / "msvd" / "YouTubeClips" / "-4wsuPCjDBc_5_15.avi"
+    with pytest.raises(WatchwordError, match="captions of 2 videos, but it has no videos: put them into clips/"):
+        benchmark_videos("msvd")
+    film.with_name("other.avi").touch()
+    with pytest.raises(WatchwordError, match="none of its 1 videos is named like -4wsuPCjDBc_5_15"):
+        benchmark_videos("msvd")
+    film.touch()
+    clips, total = benchmark_videos("msvd")
+    assert ([clip.path for clip in clips], total) == ([film], 2)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_data_folder_without_captions_is_one_line(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path))
+    if there:
+        (tmp_path / "msvd" / "clips").mkdir(parents=True)
+    with pytest.raises(WatchwordError, match=r"no captions .*msvd: expected captions\.jsonl"):
+        read_clips(Data(benchmark="msvd"))
+
+
+def test_videos_and_a_benchmark_are_not_named_together() -> None:
+    done = CliRunner().invoke(app, ["features", "extract", "film.mp4", "--benchmark", "msvd"])
+    assert "name videos or a --benchmark, not both" in str(done.exception)
+
+
+@pytest.mark.skipif(not (SHARED / "msrvtt" / "pictures.jsonl.gz").exists(), reason="the shared data is not here")
+def test_the_benchmarks_at_hand_have_the_counts_that_the_documents_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHWORD_DATA", str(SHARED))
+    counts = {"msvd": (1180, 99, 622), "msrvtt": (3444, 244, 1135)}
+    for name, expected in counts.items():
+        clips, _ = benchmark_videos(name)
+        assert tuple(sum(clip.split == split for clip in clips) for split in ("train", "val", "test")) == expected
+        stills = sum(BENCHMARKS[name].is_still(clip) for clip in clips)
+        assert stills == {"msvd": 0, "msrvtt": sum(expected) - 719}[name]
