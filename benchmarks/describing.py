@@ -8,10 +8,10 @@ agrees most with a sample of all. How much better the captioner is than each of 
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from neighbours import NEIGHBOURS, generic, neighbours
 
 from watchword.captioning.bundle import find_captioner
 from watchword.captioning.calibrate import think_of
@@ -20,47 +20,8 @@ from watchword.data.annotations import read_annotations
 from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex
 from watchword.training.evaluation import references_of
-from watchword.types import Clip
 
-NEIGHBOURS = 20
 METRICS = ("BLEU", "METEOR", "ROUGE_L", "CIDEr")
-
-
-def mean_features(store: Store, stream: str, clips: Sequence[Clip]) -> np.ndarray:
-    values = [store.read(clip.video, stream).values.astype(np.float32) for clip in clips]
-    means = np.stack([one.mean((0, 1)) if len(one) else np.zeros(one.shape[2], np.float32) for one in values])
-    means -= means.mean(0)
-    return means / np.linalg.norm(means, axis=1, keepdims=True)
-
-
-def neighbours(store: Store, streams: Sequence[str], clips: Sequence[Clip], train: Sequence[Clip]) -> dict[str, str]:
-    alike = np.zeros((len(clips), len(train)))
-    for stream in streams:
-        both = mean_features(store, stream, [*clips, *train])
-        alike += both[: len(clips)] @ both[len(clips) :].T
-    pools = {
-        clip.video: [caption for row in np.argsort(-near)[:NEIGHBOURS] for caption in train[row].captions]
-        for clip, near in zip(clips, alike, strict=True)
-    }
-    return agreed(pools, train)
-
-
-def agreed(pools: Mapping[str, Sequence[str]], train: Sequence[Clip]) -> dict[str, str]:
-    """Of each pool of captions the one that is most like the others."""
-    index = ReferenceIndex(pools, ReferenceIndex(references_of(train)).frequencies)
-    best = {}
-    for video, pool in pools.items():
-        scores = np.asarray(index.reward([video], [list(pool)], {"CIDEr": 1.0}))[0]
-        best[video] = pool[int(scores.argmax())]
-    return best
-
-
-def generic(clips: Sequence[Clip], train: Sequence[Clip]) -> dict[str, str]:
-    random = np.random.default_rng(0)
-    captions = [caption for clip in train for caption in clip.captions]
-    pool = [captions[row] for row in random.choice(len(captions), 2000, replace=False)]
-    sentence = agreed({"all": pool}, train)["all"]
-    return {clip.video: sentence for clip in clips}
 
 
 def main() -> None:
