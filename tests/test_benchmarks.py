@@ -16,10 +16,12 @@ from watchword.data.benchmarks import (
     captions_path,
     data_folder,
     read_clips,
+    settings_of,
     store_path,
 )
 from watchword.errors import WatchwordError
-from watchword.features.store import Store
+from watchword.features.extraction import prepare
+from watchword.features.store import Store, settings_key
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.training import loop
@@ -251,3 +253,20 @@ def test_the_benchmarks_at_hand_have_the_counts_that_the_documents_tell(monkeypa
         assert tuple(sum(clip.split == split for clip in clips) for split in ("train", "val", "test")) == expected
         stills = sum(BENCHMARKS[name].is_still(clip) for clip in clips)
         assert stills == {"msvd": 0, "msrvtt": sum(expected) - 719}[name]
+
+
+def test_the_keys_of_the_benchmarks_features_stay(tmp_path: Path) -> None:
+    """Hours of extraction hang on them."""
+    names = BENCHMARKS["msrvtt"].streams
+    job = prepare(tmp_path, names, settings_of("msrvtt", names))
+    assert {name: settings_key(job.settings(name)) for name in names} == {
+        "appearance": "7a6c2f1b",
+        "appearance_token": "7a6c2f1b",
+        "appearance_grid": "af678df5",
+        "appearance_layers": "eb6b42b1",
+        "regions": "33c32bf8",
+        "motion": "4fb518ed",
+        "motion_grid": "4fb518ed",
+        "audio": "1d9e1fb7",
+    }
+    assert BENCHMARKS["msvd"].settings == BENCHMARKS["msrvtt"].settings

@@ -29,10 +29,12 @@ from watchword.features import extraction as extraction_module
 from watchword.features.engines import PATIENCE, extract_local, extract_ray
 from watchword.features.extraction import Extraction, Film, ahead, prepare
 from watchword.features.films import find_films
+from watchword.features.looks import PictureLook
 from watchword.features.networks import DETECTORS, EARS, PICTURES, WINDOWS, WITHOUT_WEIGHTS, Backbone
 from watchword.features.store import Store, settings_key
-from watchword.features.watching import describe_flow
+from watchword.features.watching import describe_flow, on_screen
 from watchword.types import StreamArrays
+from watchword.video import Timeline
 
 ROOT = Path(__file__).parents[1]
 
@@ -521,3 +523,10 @@ def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
     grid, pooled = found["appearance_grid"].values.astype(np.float32), found["appearance"].values.astype(np.float32)
     np.testing.assert_allclose(grid.mean(1), pooled[:, 0], atol=2e-3)
     assert all(np.isfinite(arrays.values).all() for arrays in found.values())
+
+
+@pytest.mark.parametrize(("frames", "expected"), [(1, [0]), (5, [*range(5)]), (8, [*range(8)]), (24, [*range(1, 24, 3)])])
+def test_a_frame_is_sampled_once_and_short_videos_have_fewer(frames: int, expected: list[int]) -> None:
+    timeline = Timeline(np.arange(frames, dtype=float), float(frames))
+    times = PictureLook(moments=8).instants(timeline)
+    assert on_screen(timeline, times).tolist() == expected

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from watchword.features.extraction import Film
 
 SHOWN = 20
+USUAL = "appearance,motion,regions,audio"
 
 
 def extract(
@@ -26,11 +27,13 @@ def extract(
         str | None, typer.Option(help="msvd or msrvtt: its videos and its store, below the data folder")
     ] = None,
     streams: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="appearance, appearance_grid, motion, motion_grid, motion_layers, regions, flow, audio: with commas"
+            help="appearance, appearance_grid, motion, motion_grid, motion_layers, regions, flow, audio, ...: with "
+            f"commas; else {USUAL}, or those of the benchmark",
+            show_default=False,
         ),
-    ] = "appearance,motion,regions,audio",
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option(help="stream.key=value, such as motion.moments=28; may be repeated")
     ] = None,
@@ -45,7 +48,7 @@ def extract(
 
     watchword features extract films/ --store features --streams appearance,motion
 
-    watchword features extract --benchmark msvd --streams appearance,motion
+    watchword features extract --benchmark msvd
     """
     if engine not in ("local", "ray"):
         raise WatchwordError(f"--engine must be local or ray, not {engine!r}")
@@ -59,17 +62,19 @@ def extract(
 
     from watchword.cli._progress import bar
     from watchword.config import Data
-    from watchword.data.benchmarks import NOT_IN_STILLS, store_path
+    from watchword.data.benchmarks import NOT_IN_STILLS, find_benchmark, settings_of, store_path
     from watchword.features.engines import cores, extract_local, extract_ray
     from watchword.features.extraction import prepare
     from watchword.features.films import find_films
 
-    names = list(dict.fromkeys(name.strip() for name in streams.split(",") if name.strip()))
+    usual = ",".join(find_benchmark(benchmark).streams) if benchmark else USUAL
+    names = list(dict.fromkeys(name.strip() for name in (streams or usual).split(",") if name.strip()))
+    changes = [*(settings_of(benchmark, names) if benchmark else []), *(settings or [])]
     films, stills = _of_benchmark(benchmark) if benchmark else (find_films(words), [])
     if not films and not stills:
         raise WatchwordError("there is no film in the list")
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
-    job = prepare(target, names, settings or [], overwrite)
+    job = prepare(target, names, changes, overwrite)
     still_job = replace(job, looks={name: job.looks[name] for name in names if not name.startswith(NOT_IN_STILLS)})
     waiting = [
         (part, [film for film in some if part.missing(film.video)])

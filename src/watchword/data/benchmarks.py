@@ -32,17 +32,34 @@ class Benchmark:
     captions: tuple[str, ...]       # a file or a folder that `read_annotations` reads; the first that is there
     store: str                      # features
     sizes: Mapping[str, int]        # videos of each split, as published
+    streams: tuple[str, ...]        # that its features have
+    settings: tuple[str, ...]       # of these streams, as --settings has them
     stills: str = ""                # videos in a folder of this name are still pictures: no motion, no sound
 
     def is_still(self, clip: Clip) -> bool:
         return bool(self.stills) and clip.path is not None and clip.path.parent.name == self.stills
 
 
+FRAMES = 8  # of a video, and windows of motion at the same instants
+IMAGE_STREAMS = ("appearance", "appearance_token", "appearance_grid", "appearance_layers", "regions")
+MOTION_STREAMS = ("motion", "motion_grid")
+SETTINGS = (
+    *(f"{stream}.moments={FRAMES}" for stream in (*IMAGE_STREAMS, *MOTION_STREAMS)),
+    *(f"{stream}.backbone=clip_vit_b16" for stream in IMAGE_STREAMS if stream != "regions"),
+    "appearance_grid.cells=7",          # 14 x 14 patches averaged: 0.6 MB a video
+    "appearance_layers.every=3",        # 14 x 14 patches of four blocks at three frames: 3.6 MB a video
+    "regions.eye=clip_vit_b16",
+    "regions.every=1",
+)
 BENCHMARKS: dict[str, Benchmark] = {
-    "msvd": Benchmark("MSVD", ("msvd",), "features/msvd", {"train": 1200, "val": 100, "test": 670}),
+    "msvd": Benchmark(
+        "MSVD", ("msvd",), "features/msvd", {"train": 1200, "val": 100, "test": 670},
+        (*IMAGE_STREAMS, *MOTION_STREAMS), SETTINGS,
+    ),
     "msrvtt": Benchmark(
         "MSR-VTT", ("msrvtt/pictures.jsonl.gz", "msrvtt"), "features/msrvtt",
-        {"train": 6513, "val": 497, "test": 2990}, stills="frames",
+        {"train": 6513, "val": 497, "test": 2990},
+        (*IMAGE_STREAMS, *MOTION_STREAMS, "audio"), SETTINGS, stills="frames",
     ),
 }  # fmt: skip
 
@@ -51,6 +68,11 @@ def find_benchmark(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise unknown("benchmark", name, BENCHMARKS)
     return BENCHMARKS[name]
+
+
+def settings_of(name: str, streams: Sequence[str]) -> list[str]:
+    """How a benchmark's features of these streams are made, as `prepare` reads it."""
+    return [word for word in find_benchmark(name).settings if word.partition(".")[0] in streams]
 
 
 # --- where things lie ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Streams with equal looks are seen once: `appearance` and `appearance_grid` cost 
 
 from typing import Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from watchword.config import Settings
@@ -42,11 +43,13 @@ class Look(Settings):
         return self
 
     def instants(self, timeline: Timeline) -> FloatArray:
-        """The moments, (F,) ascending seconds."""
+        """The moments, (F,) ascending seconds. A frame is taken once: a video of five frames has at most five."""
         plan: Plan = Uniform(self.moments) if self.moments is not None else Rate(self.per_second or 1.0)
         if self.stride is not None and self.moments is not None:
             plan = Spaced(self.moments, self.stride)
         times = plan.times(timeline)
+        _, first = np.unique(np.searchsorted(timeline.times, times + 1e-6, side="right"), return_index=True)
+        times = times[first]
         return times[min(self.every // 2, len(times) - 1) :: self.every]
 
 
