@@ -525,7 +525,10 @@ def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
     assert all(np.isfinite(arrays.values).all() for arrays in found.values())
 
 
-@pytest.mark.parametrize(("frames", "expected"), [(1, [0]), (5, [*range(5)]), (8, [*range(8)]), (24, [*range(1, 24, 3)])])
+SAMPLED = [(1, [0]), (5, [*range(5)]), (8, [*range(8)]), (24, [*range(1, 24, 3)])]
+
+
+@pytest.mark.parametrize(("frames", "expected"), SAMPLED)
 def test_a_frame_is_sampled_once_and_short_videos_have_fewer(frames: int, expected: list[int]) -> None:
     timeline = Timeline(np.arange(frames, dtype=float), float(frames))
     times = PictureLook(moments=8).instants(timeline)
