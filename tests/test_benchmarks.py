@@ -174,11 +174,16 @@ def test_a_run_is_not_resumed_with_other_training_videos(root: Path, tmp_path: P
         loop.resume(run.folder)
 
 
-def test_optional_streams_of_an_ensemble_are_those_that_no_run_requires(root: Path, tmp_path: Path) -> None:
+def test_optional_streams_of_an_ensemble_are_those_that_no_run_requires(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     one = read_clips(Data(benchmark="msvd")).split("val")[0].video
     forget(root, one, stream="motion")
     both = {"streams": ("appearance", "motion")}
+    caplog.set_level("INFO", "watchword")
     lenient = loop.train(tiny(**both, optional_streams=("motion",)), tmp_path / "lenient")
+    number = len(read_clips(Data(benchmark="msvd")).split("train"))
+    assert f"train videos have: motion of {number}" in caplog.text
     words = {"vocabulary": lenient.folder / "vocabulary.txt"}
     strict = loop.train(tiny(**both).model_copy(update=words), tmp_path / "strict")
     said = [len(evaluate(runs, "val", Search(beam=1), ("CIDEr",)).captions) for runs in ([lenient], [lenient, strict])]

@@ -145,6 +145,66 @@ def test_what_is_seen_changes_what_is_said(name: str) -> None:
     assert (changed.exp() - log_probabilities(model).exp())[:, 0, 0].abs().max() > 1e-4
 
 
+# --- a stream that one video lacks -----------------------------------------------------------------------------------
+
+
+def absent(stream: str, video: int = 1) -> dict[str, Stream]:
+    """The streams of three videos, of which one lacks a stream."""
+    found = streams()
+    found[stream].mask[video] = False
+    found[stream].values[video] = 0
+    return found
+
+
+def nothing(width: int) -> Stream:
+    """The stream as it is padded where no video of the batch has it: one location, not real."""
+    return Stream(torch.zeros(1, 1, 1, width), torch.zeros(1, 1, 1, dtype=torch.bool), torch.zeros(1, 1),
+                  torch.zeros(1, 1, 1, 4))  # fmt: skip
+
+
+LACKING = pytest.mark.parametrize("stream", ["appearance", "motion"])
+
+
+@LACKING
+def test_a_stream_that_a_video_lacks_changes_nothing_for_the_others(name: str, stream: str) -> None:
+    model = small(name).eval()
+    found = model.log_probabilities(follow(model, absent(stream), SENTENCES[:, :, 1:]).outputs)
+    assert found[:, :, :, EOS].isfinite().all()
+    torch.testing.assert_close(found[[0, 2]], log_probabilities(model)[[0, 2]], rtol=1e-4, atol=1e-5)
+
+
+@LACKING
+def test_a_video_that_lacks_a_stream_is_alone_as_in_a_batch(name: str, stream: str) -> None:
+    model = small(name).eval()
+    together = model.log_probabilities(follow(model, absent(stream), SENTENCES[:, :, 1:]).outputs)
+    alone = {key: Stream(*(part[1:2] for part in vars(one).values())) for key, one in absent(stream).items()}
+    alone[stream] = nothing(alone[stream].values.shape[-1])
+    single = model.log_probabilities(follow(model, alone, SENTENCES[1:2, :, 1:]).outputs)
+    torch.testing.assert_close(together[1:2], single, rtol=1e-4, atol=1e-5)
+
+
+@LACKING
+def test_values_of_a_stream_that_a_video_lacks_do_not_count(name: str, stream: str) -> None:
+    model = small(name).eval()
+    before = follow(model, absent(stream), SENTENCES[:, :, 1:], keep_attention=True)
+    other = absent(stream)
+    other[stream].values[1] = 7.0
+    after = follow(model, other, SENTENCES[:, :, 1:], keep_attention=True)
+    torch.testing.assert_close(before.outputs, after.outputs, rtol=1e-5, atol=1e-6)
+    for key, attention in before.attention.items():
+        if key.rpartition(":")[2] == stream:
+            assert attention[1].abs().max() == 0
+
+
+@LACKING
+def test_gradients_are_finite_where_a_video_lacks_a_stream(name: str, stream: str) -> None:
+    model = small(name)
+    batch = Batch(("a", "b", "c"), absent(stream), SENTENCES)
+    CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0).total.backward()
+    for parameter, tensor in model.named_parameters():
+        assert tensor.grad is None or tensor.grad.isfinite().all(), parameter
+
+
 def test_attention_is_a_distribution_over_what_is_really_there(name: str) -> None:
     model = small(name).eval()
     for key, attention in follow(model, streams(pad=1), SENTENCES[:, :, 1:], keep_attention=True).attention.items():

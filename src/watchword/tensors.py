@@ -28,7 +28,7 @@ class Stream:
     """One modality of B videos: when x where x what."""
 
     values: Tensor  # (B, F, N, D)
-    mask: Tensor    # (B, F, N) bool: there is something to look at; never a video with nothing (data/ sees to it)
+    mask: Tensor    # (B, F, N) bool: a real location; all False for a video that lacks the stream
     times: Tensor   # (B, F) seconds
     boxes: Tensor   # (B, F, N, 4) x0 y0 x1 y1, 0..1 of the picture
 

@@ -15,6 +15,7 @@ from watchword.captioning.confidence import Calibration, fit, out_of_fold, rank_
 from watchword.captioning.generation import Stretch, Thought, Voice
 from watchword.config import write_toml
 from watchword.data.benchmarks import read_clips
+from watchword.data.dataset import Features
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex, document_frequencies, tokenise
@@ -74,13 +75,10 @@ def think_of(
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Thought]:
     """The best sentence for each video, as `describe` finds it."""
-    voice = Voice.load(captioner)
+    voice, features = Voice.load(captioner), Features(store, captioner.recipe.data)
     thoughts: list[Thought] = []
     for start in range(0, len(clips), AT_ONCE):
-        stretches = [
-            Stretch(0.0, 0.0, {stream: store.read(clip.video, stream) for stream in voice.streams})
-            for clip in clips[start : start + AT_ONCE]
-        ]
+        stretches = [Stretch(0.0, 0.0, features.arrays(clip.video)) for clip in clips[start : start + AT_ONCE]]
         thoughts += [found[0] for found in voice.think(stretches)]
         report(len(thoughts), len(clips))
     return thoughts

@@ -13,6 +13,7 @@ from watchword.captioning.merge import join_alike
 from watchword.captioning.options import Asked
 from watchword.captioning.requirements import choose_captioner, extractor_of, looks_of
 from watchword.data.benchmarks import store_path
+from watchword.data.dataset import Features
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.store import Store
@@ -89,10 +90,10 @@ class Describer:
         """
         recipe, warnings = self.folder.recipe, list[str]()
         store = Store(self.store or store_path(recipe.data))
-        for stream in recipe.data.streams:
+        for stream in recipe.data.required_streams:
             if not store.has(video, stream):
                 raise unknown(f"video with {stream} in {store.folder}", video, store.videos(stream))
-        arrays = {stream: store.read(video, stream) for stream in recipe.data.streams}
+        arrays = Features(store, recipe.data).arrays(video)
         if film is not None:
             seconds = read_timeline(film, warnings.append).end
         else:

@@ -127,6 +127,10 @@ class Features:
         keys = {stream: ",".join(self.store.keys(stream)) for stream in self.streams}
         return {stream: f"{width} numbers, settings {keys[stream]}" for stream, width in self.widths.items()}
 
+    def coverage(self, videos: Sequence[str]) -> str:
+        """Of the streams that a video may lack, how many videos have each."""
+        return ", ".join(f"{stream} of {sum(v in there for v in videos):,}" for stream, there in self.present.items())
+
     def check(self, videos: Sequence[str]) -> None:
         """Says before the first batch, in one line, what is missing."""
         for stream in () if self.is_blind else self.required:
@@ -141,9 +145,15 @@ class Features:
     def read(self, videos: Sequence[str]) -> dict[str, Stream]:
         return {stream: pad_streams([self._arrays(video, stream) for video in videos]) for stream in self.streams}
 
+    def arrays(self, video: str) -> dict[str, StreamArrays]:
+        """All streams of one video, those that it lacks empty."""
+        return {stream: self._arrays(video, stream) for stream in self.streams}
+
     def _arrays(self, video: str, stream: str) -> StreamArrays:
-        if self.is_blind or (stream in self.present and video not in self.present[stream]):
-            return StreamArrays(np.zeros((0, 1, self.widths[stream]), np.float16), np.zeros(0), np.zeros((1, 4)))
+        if self.is_blind:
+            return empty_stream(self.widths[stream], moments=1)  # one zero vector
+        if stream in self.present and video not in self.present[stream]:
+            return empty_stream(self.widths[stream])
         return evenly_chosen(self.store.read(video, stream), self.moments)
 
     def batches(self, videos: Sequence[str], size: int) -> Iterator[Batch]:
@@ -151,6 +161,11 @@ class Features:
         for start in range(0, len(videos), size):
             names = tuple(videos[start : start + size])
             yield Batch(names, self.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
+
+
+def empty_stream(width: int, moments: int = 0) -> StreamArrays:
+    """The stream of a video that lacks it; with `moments`, zeros that count as real."""
+    return StreamArrays(np.zeros((moments, 1, width), np.float16), np.zeros(moments), np.zeros((1, 4)))
 
 
 def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
@@ -164,11 +179,7 @@ def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
 
 
 def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
-    """Videos of different lengths side by side.
-
-    A video with nothing to look at (no sound, no region) gets one place of zeros that counts as real: a softmax over
-    nothing is NaN, and "there is nothing" is something a model can learn to see.
-    """
+    """Videos of different lengths side by side. A video that lacks the stream gets a mask that is all False."""
     videos = len(arrays)
     moments = max(1, *(one.values.shape[0] for one in arrays))
     places = max(1, *(one.values.shape[1] for one in arrays))
@@ -183,7 +194,6 @@ def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
         values[row, ~mask[row]] = 0
         times[row, :frames] = one.times
         boxes[row, :frames, :regions] = one.boxes
-        mask[row, 0, 0] |= not mask[row].any()
     return Stream(*(torch.from_numpy(array) for array in (values, mask, times, boxes)))
 
 
@@ -194,10 +204,11 @@ def glimpse(streams: Streams, share: float) -> dict[str, Stream]:
 
 def _glimpse(stream: Stream, share: float) -> Stream:
     real = stream.mask.any(-1)  # (B, F)
-    wanted = (real.sum(-1) * share).ceil().long()  # (B,): never none, for a video always has a moment
+    wanted = (real.sum(-1) * share).ceil().long()  # (B,): none only where there is none
     drawn = torch.rand(real.shape, device=real.device).masked_fill(~real, 2.0)
     chosen = drawn.argsort(-1).argsort(-1) < wanted.unsqueeze(-1)
-    rows = (~chosen).int().argsort(dim=-1, stable=True)[:, : int(wanted.max())]  # the chosen ones first, in their order
+    most = max(1, int(wanted.max()))
+    rows = (~chosen).int().argsort(dim=-1, stable=True)[:, :most]  # the chosen ones first, in their order
     video = torch.arange(len(rows), device=rows.device).unsqueeze(-1)
     mask = stream.mask[video, rows] & chosen[video, rows].unsqueeze(-1)
     return Stream(stream.values[video, rows], mask, stream.times[video, rows], stream.boxes[video, rows])

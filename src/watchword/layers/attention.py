@@ -16,9 +16,15 @@ def flat_places(stream: Stream) -> tuple[Tensor, Tensor]:
     return stream.values.flatten(1, 2), stream.mask.flatten(1, 2)
 
 
+def never_empty(mask: Tensor) -> Tensor:
+    """The mask with every location of an empty row (last axis) set: a softmax over nothing is NaN."""
+    return mask | ~mask.any(-1, keepdim=True)
+
+
 def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
-    """A distribution over the real places: energies (B, S, L), mask (B, L)."""
-    weights = energies.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
+    """A distribution over the real places, all zero where there is none: energies (B, S, L), mask (B, L)."""
+    weights = energies.masked_fill(~never_empty(mask).unsqueeze(1), float("-inf")).softmax(-1)
+    weights = weights * mask.any(-1)[:, None, None]
     sieve = _sieve.get()
     return weights if sieve is None else sieve(weights, mask)
 
@@ -38,9 +44,9 @@ def weights_through(sieve: Sieve) -> Iterator[None]:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean over the real places: values (B, L, D), mask (B, L) -> (B, D)."""
+    """The mean over the real places, zero where there is none: values (B, L, D), mask (B, L) -> (B, D)."""
     weights = mask.to(values.dtype)
-    weights = weights / weights.sum(1, keepdim=True)
+    weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
     return torch.bmm(weights.unsqueeze(1), values).squeeze(1)
 
 

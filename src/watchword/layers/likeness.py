@@ -6,16 +6,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.attention import flat_places, masked_mean, never_empty
 from watchword.tensors import Stream, Streams
 
 Vectors = Mapping[str, Tensor]  # stream -> (B, 2 D)
 
 
 def gathered(stream: Stream) -> Tensor:
-    """A stream as one vector, whatever its length: the mean over its real places and the largest, (B, 2 D)."""
+    """A stream as one vector, whatever its length: the mean over its real places and the largest, (B, 2 D).
+
+    Zeros where the stream is absent.
+    """
     values, mask = flat_places(stream)
-    largest = values.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
+    largest = values.masked_fill(~never_empty(mask).unsqueeze(-1), -torch.inf).amax(1) * mask.any(1, keepdim=True)
     return torch.cat([masked_mean(values, mask), largest], -1)
 
 

@@ -40,7 +40,7 @@ from watchword.layers.alignment import (
     Triple,
     perceptron,
 )
-from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean, masked_softmax
+from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean, masked_softmax, never_empty
 from watchword.layers.projection import Projection
 from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
@@ -129,6 +129,7 @@ class DualAFR(Captioner):
         state = {"hidden": hidden, "cell": torch.zeros_like(hidden)}
         if not self.layers:
             return {}, state
+        streams = self.with_absent(streams)
         aligned = [
             align(*self.maps_of(streams[layer], layer, shape))
             for align, layer, shape in zip(self.align, self.layers, self.shapes, strict=True)
@@ -140,7 +141,9 @@ class DualAFR(Captioner):
         mask = streams[self.layers[-1]].mask
         there = mask[:, :, : self.places_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
         memory = {
-            "values": values, "keys": self.over_places.keys(values), "mask": there.flatten(1), "places": mask,
+            "values": values * there.flatten(1).unsqueeze(-1), "keys": self.over_places.keys(values),
+            "mask": there.flatten(1), "places": mask,
+            "layers": torch.stack([streams[layer].mask.flatten(1).any(1) for layer in self.layers], 1),  # (B, L)
         }  # fmt: skip
         return memory, state
 
@@ -175,7 +178,9 @@ class DualAFR(Captioner):
         seen = seen.view(*hidden.shape[:2], len(self.layers), -1)                           # s_tl: (B, S, L, D)
         if len(self.layers) == 1:
             return Glance(seen.squeeze(2), places, places.new_ones(*places.shape[:2], 1), log_choice)
-        layers = self.over_layers.energies(hidden, self.over_layers.keys(seen)).softmax(-1)  # Eq. 6, 7: (B, S, L)
+        energies = self.over_layers.energies(hidden, self.over_layers.keys(seen))
+        energies = energies.masked_fill(~never_empty(memory["layers"]).unsqueeze(1), float("-inf"))
+        layers = energies.softmax(-1)                                                       # Eq. 6, 7: (B, S, L)
         if drawn in ("both", "layers"):
             layer, log_layer = self.draw(layers)
             context = seen.take_along_dim(layer[..., None, None], 2).squeeze(2)             # Eq. 9
@@ -198,12 +203,26 @@ class DualAFR(Captioner):
 
     def in_full(self, places: Tensor, begins: Tensor, memory: Memory) -> Tensor:
         """alpha on the stream's own moments and places, (B, S, F, N); the first word sees all alike (h_1 is a mean)."""
-        alike = memory["mask"] / memory["mask"].sum(1, keepdim=True)
+        alike = memory["mask"] / memory["mask"].sum(1, keepdim=True).clamp(min=1)
         weights = torch.where(begins, alike.unsqueeze(1), places)
         weights = weights.reshape(*weights.shape[:2], memory["places"].shape[1], -1)
         return nn.functional.pad(weights, (0, memory["places"].shape[2] - weights.shape[-1]))
 
     # --- shapes ------------------------------------------------------------------------------------------------------
+
+    def with_absent(self, streams: Streams) -> dict[str, Stream]:
+        """Layers that no video of the batch has get zeros, as many as the other layers ask for."""
+        present = {layer: shape for layer, shape in zip(self.layers, self.shapes, strict=True)
+                   if streams[layer].mask.any()}  # fmt: skip
+        windows, places = 1, 1
+        for layer, shape in present.items():
+            windows, places = streams[layer].mask.shape[1] // shape[0], streams[layer].mask.shape[2]
+        found = dict(streams)
+        for layer, (time, rows, columns) in zip(self.layers, self.shapes, strict=True):
+            if layer not in present:
+                size = (windows * time, rows * columns if self.settings.shapes else places)
+                found[layer] = absent_like(streams[layer], *size)
+        return found
 
     def maps_of(self, stream: Stream, layer: str, shape: Triple) -> tuple[Tensor, Tensor]:
         """A layer's stream, (B, F, N, D), as maps (B, D, F, h, w) and what of them is real, (B, 1, F, h, w)."""
@@ -236,13 +255,22 @@ class Draw(nn.Module):
     """Eq. 9: one of several by its probability; when films are described, the likeliest."""
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """weights (B, S, X) -> which (B, S), and its log probability (B, S)."""
+        """weights (B, S, X) -> which (B, S), and its log probability (B, S); 0 and 0 where all weights are 0."""
+        weights = torch.where(weights.sum(-1, keepdim=True) > 0, weights, torch.ones_like(weights))
         if self.training:
             chosen = torch.multinomial(weights.detach().flatten(0, 1), 1).view(weights.shape[:2])
         else:
             chosen = weights.argmax(-1)
         likely = weights.take_along_dim(chosen.unsqueeze(-1), -1).squeeze(-1)
         return chosen, likely.clamp(min=torch.finfo(weights.dtype).tiny).log()
+
+
+def absent_like(stream: Stream, moments: int, places: int) -> Stream:
+    """A stream that no video has, of another number of moments and places."""
+    size = (len(stream.mask), moments, places)
+    values = stream.values.new_zeros(*size, stream.values.shape[-1])
+    mask, times = stream.mask.new_zeros(size), stream.times.new_zeros(size[:2])
+    return Stream(values, mask, times, stream.boxes.new_zeros(*size, 4))
 
 
 def roles(config: DualAFRConfig, widths: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[Triple, ...]]:

@@ -14,7 +14,7 @@ arXiv:2211.00575; DeCap, Li et al. 2023, arXiv:2303.03032); theirs stand on CLIP
 one space, ours on a regression.
 
 Where streams are named in `looks`, every word may look at them besides, by additive attention as in `soft_attention`:
-what it sees there is added to the gist. A film that nobody has shows it one empty place. Without them a film is looked
+what it sees there is added to the gist; for a video without the stream nothing is added. Without them a film is looked
 at once, as a whole, and there is no attention to return.
 """
 

@@ -101,7 +101,7 @@ class Global2Local(Captioner):
         memory: Memory = {}
         for role, stream in (("frames", frames), ("clips", clips)):
             values, mask = moment_means(stream)
-            memory[role] = self._project(role, values)  # Eq. 1: (B, F, D)
+            memory[role] = self._project(role, values) * mask.unsqueeze(-1)  # Eq. 1: (B, F, D)
             memory[f"{role}.keys"] = self.attend[role].keys(memory[role])
             memory[f"{role}.mask"] = mask
             # where the weight of a moment sits in the picture: evenly on its real places
@@ -155,7 +155,7 @@ class Global2Local(Captioner):
         """Which frames are key frames: aligned weights (B, S, F) -> rows (B, S, k, G), one-hot or, learning, nearly."""
         real = memory["regions.mask"].any(-1).unsqueeze(1)  # (B, 1, G)
         weights = (torch.bmm(aligned, memory["folding"]) + LEAST_WEIGHT) * real  # Eq. 8
-        weights = weights / weights.sum(-1, keepdim=True)
+        weights = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
         draws = self.training and self.config.sampler == "gumbel"
         if draws:
             return gumbel_top_k(weights, self.config.frames, scale=self.config.scale,
@@ -168,7 +168,6 @@ class Global2Local(Captioner):
         values, keys, mask = memory["regions"], memory["regions.keys"], memory["regions.mask"]
         chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)  # (B, S, k)
         there = mask[video, chosen]  # (B, S, k, N)
-        there = there | ~there.any(-1, keepdim=True)  # an empty row of `rows` stands for no frame and counts for 0
         if rows.requires_grad:  # multiplied, so that the choice itself can learn
             chosen_keys = torch.bmm(rows.flatten(1, 2), keys.flatten(2)).view(*there.shape, -1)
         else:

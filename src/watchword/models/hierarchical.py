@@ -131,12 +131,11 @@ class Hierarchical(Captioner):
         outputs, chosen = [], []
         for frame in range(values.shape[1]):
             there = some[:, frame].view(-1, 1, 1)
-            choice = mask[:, frame] | ~there.squeeze(-1)  # a softmax over nothing is NaN
-            seen, weights = self.choose(hidden, keys[:, frame], values[:, frame], choice)  # Eq. 2
+            seen, weights = self.choose(hidden, keys[:, frame], values[:, frame], mask[:, frame])  # Eq. 2
             new_hidden, new_cell = self.object_cell(self.dropout(seen), hidden, cell)  # Eq. 1
             hidden, cell = torch.where(there, new_hidden, hidden), torch.where(there, new_cell, cell)
             outputs.append(hidden)
-            chosen.append(weights * there)
+            chosen.append(weights)
         return self.dropout(torch.cat(outputs, 1)), torch.cat(chosen, 1)
 
 

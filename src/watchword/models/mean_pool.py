@@ -42,7 +42,7 @@ class MeanPool(Captioner):
         memory = {"video": video}
         for name in self.widths:
             weights = streams[name].mask.to(video.dtype)
-            memory[f"{name}.weights"] = weights / weights.sum((1, 2), keepdim=True)
+            memory[f"{name}.weights"] = weights / weights.sum((1, 2), keepdim=True).clamp(min=1)
         nothing = video.new_zeros(video.shape[0], 1, self.config.hidden_size)
         return memory, dict.fromkeys(("hidden1", "cell1", "hidden2", "cell2"), nothing)
 

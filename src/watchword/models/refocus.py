@@ -31,7 +31,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.attention import flat_places, masked_mean, never_empty
 from watchword.layers.key_frame import KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
 from watchword.layers.projection import Projection
@@ -132,7 +132,7 @@ class Refocus(Captioner):
         memory = self._memory(streams, frames, real, heard)
         lengths = last_real(real)
         key = lengths // 2  # Alg. 1: in the middle at first
-        relevance = real.float().log().log_softmax(-1)  # nothing is known before the first look
+        relevance = never_empty(real).float().log().log_softmax(-1)  # nothing is known before the first look
         if self.settings.variant == "attention":
             zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
             return memory, {"hidden": zero, "cell": zero}, relevance, key
@@ -231,7 +231,7 @@ class Watcher(nn.Module):
     def relevance(self, video: Tensor, frames: Tensor, real: Tensor) -> Tensor:
         """log alpha, (B, F), of o1 (B, H)."""
         energies = self.refocusing.energies(video.unsqueeze(1), self.refocusing.keys(frames)).squeeze(1)  # Eq. 8
-        return energies.masked_fill(~real, float("-inf")).log_softmax(-1)                                 # Eq. 9
+        return energies.masked_fill(~never_empty(real), float("-inf")).log_softmax(-1)                    # Eq. 9
 
     def second(self, first: Tensor, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> Tensor:
         """o2, (B, H)."""
@@ -294,8 +294,8 @@ def sound_of(stream: Stream) -> Tensor:
 
 
 def last_real(real: Tensor) -> Tensor:
-    """Up to and with the last real frame: (B,)."""
-    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
+    """Up to and with the last real frame, one where there is none: (B,)."""
+    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1).clamp(min=1)
 
 
 def _shares(mask: Tensor, over: int) -> Tensor:

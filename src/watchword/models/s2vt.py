@@ -72,15 +72,18 @@ class S2VT(Captioner):
 
     def _frames(self, streams: Streams) -> tuple[Tensor, Tensor]:
         """All streams side by side, places averaged: (B, F, D); how many moments are real: (B,)."""
-        lengths = {name: _lengths(streams[name]) for name in self.widths}
-        first, *others = lengths.values()
-        if any(not torch.equal(first, other) for other in others):
-            counts = ", ".join(f"{name} {length[0]}" for name, length in lengths.items())
+        lengths = torch.stack([_lengths(streams[name]) for name in self.widths])  # (streams, B), 0: absent
+        longest = lengths.amax(0).clamp(min=1)
+        unlike = ((lengths != longest) & (lengths > 0)).any(0)  # (B,)
+        if unlike.any():
+            counts = ", ".join(f"{name} {int(own[unlike][0])}" for name, own in zip(self.widths, lengths, strict=True))
             raise WatchwordError(
                 f"s2vt reads streams that share their moments, here a video has {counts}: train one run a stream"
             )
-        longest = int(first.max())
-        return torch.cat([_moments(streams[name])[:, :longest] for name in self.widths], -1), first
+        most = int(longest.max())
+        frames = [_moments(streams[name])[:, :most] for name in self.widths]
+        frames = [nn.functional.pad(some, (0, 0, 0, most - some.shape[1])) for some in frames]
+        return torch.cat(frames, -1), longest
 
     @staticmethod
     def _read(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -98,10 +101,7 @@ def _lengths(stream: Stream) -> Tensor:
 def _moments(stream: Stream) -> Tensor:
     """Places averaged within each moment: (B, F, D)."""
     values, mask = stream.values.flatten(0, 1), stream.mask.flatten(0, 1)  # (B*F, N, D)
-    if mask.shape[1] == 1:
-        return stream.values.squeeze(2)
-    some = mask.any(1, keepdim=True)
-    return masked_mean(values, mask | ~some).view(*stream.mask.shape[:2], -1)
+    return masked_mean(values, mask).view(*stream.mask.shape[:2], -1)
 
 
 def _one_step(lstm: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import AdditiveAttention, masked_softmax
+from watchword.layers.attention import AdditiveAttention, masked_softmax, never_empty
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -108,8 +108,8 @@ class SpatioTemporal(nn.Module):
         """Eq. 3: of each moment a distribution over its places, (B, S, F, N). A grid's is the same in all moments."""
         energies = self.attend.energies(query, keys)  # (B, S, N) or (B, S, F*N)
         energies = energies.unsqueeze(2) if self.has_grid else energies.view(*query.shape[:2], *mask.shape[1:])
-        shown = mask | ~mask.any(-1, keepdim=True)  # a moment that shows nothing: its zeros, anyhow weighed
-        return energies.masked_fill(~shown.unsqueeze(1), float("-inf")).softmax(-1)
+        shown = never_empty(mask).unsqueeze(1)  # a moment that shows nothing: its zeros, anyhow weighed
+        return energies.masked_fill(~shown, float("-inf")).softmax(-1)
 
     def pool(self, moments: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """x^_t (B, F, S, D) -> x_ST (B, S, D), <x_ST, x^_t> (B, S, F). Rows of the LSTM are all (B, S) sentences."""
@@ -239,7 +239,8 @@ class Stats(Captioner):
             mask = streams[name].mask
             embedded = self.dropout(project(self.feature_dropout(streams[name].values))).relu()
             embedded = embedded * mask.unsqueeze(-1)  # (B, F, N, D)
-            means.append(embedded.sum((1, 2)) / mask.sum((1, 2)).unsqueeze(-1))
+            means.append(embedded.sum((1, 2)) / mask.sum((1, 2)).clamp(min=1).unsqueeze(-1))
+            memory[f"{name}.present"] = mask.flatten(1).any(1)[:, None, None]
             if name == CATEGORY:
                 memory[CATEGORY] = means[-1].unsqueeze(1)  # (B, 1, D)
                 continue
@@ -261,7 +262,7 @@ class Stats(Captioner):
         contexts, attention, facts = [], {}, {}
         for row, name in enumerate(self.looked_at):
             seen, share = self._look(row, query, memory)
-            contexts.append(seen.features.tanh())
+            contexts.append(seen.features.tanh() * memory[f"{name}.present"])
             attention[name] = seen.weights
             facts[f"{name}.share"] = share
             if seen.projections is not None:
@@ -313,7 +314,7 @@ def _part(memory: Memory, prefix: str) -> Memory:
 def moment_weights(mask: Tensor) -> Tensor:
     """The same for every moment at which there is something to see: (B, F, N) -> (B, F)."""
     seen = mask.any(-1).float()
-    return seen / seen.sum(1, keepdim=True)
+    return seen / seen.sum(1, keepdim=True).clamp(min=1)
 
 
 def place_weights(mask: Tensor) -> Tensor:

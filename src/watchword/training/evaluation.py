@@ -69,10 +69,11 @@ def caption_videos(
             attention = follow(speaker, batch.streams, found.sentences, keep_attention=True).attention
         for row, video in enumerate(batch.videos):
             words = tuple(vocabulary.decode(found.sentences[row, 0].tolist()))
+            masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
             looked = {
-                name: _real_part(weights[row, 0, : len(words)], batch.streams[name.rpartition(":")[2]].mask[row])
-                for name, weights in attention.items()
-            }
+                name: _real_part(weights[row, 0, : len(words)], masks[name])
+                for name, weights in attention.items() if masks[name].any()
+            }  # fmt: skip
             captions.append(Caption(video, words, float(found.scores[row, 0]), looked))
         report(len(captions))
     return captions

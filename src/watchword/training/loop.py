@@ -143,6 +143,8 @@ class Trainer:
             "splits": dict(clips.checksums), "streams": self.data.features.described(), "used": clips.used(),
         }  # fmt: skip
         log.info("videos: %s", clips)
+        if recipe.data.optional_streams:
+            log.info("train videos have: %s", self.data.features.coverage(self.data.videos))
         use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
         self.accelerator = Accelerator(
             mixed_precision="bf16" if use_bfloat16 else "no",
