@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from watchword.config import Data
-from watchword.data.dataset import CaptionData, pad_sentences
+from watchword.data.dataset import CaptionData, pad_captions
 from watchword.decoding import beam
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.models.soft_attention import SoftAttention, SoftAttentionConfig
@@ -79,22 +79,22 @@ class Plain(nn.Module):
     def beam(self, features: Tensor, width: int) -> list[int]:
         """One video, features (F, D), repeated for each beam."""
         seen, hidden, cell = self.start(features.expand(width, -1, -1))
-        sentences, scores = [[BOS]] * width, torch.tensor([0.0] + [float("-inf")] * (width - 1))
+        captions, scores = [[BOS]] * width, torch.tensor([0.0] + [float("-inf")] * (width - 1))
         finished: list[tuple[float, list[int]]] = []
         for _ in range(LONGEST):
-            logits, hidden, cell = self.step(torch.tensor([words[-1] for words in sentences]), seen, hidden, cell)
-            best, places = (scores.unsqueeze(1) + logits.log_softmax(-1)).flatten().topk(width)
-            parents, words = places // WORDS, places % WORDS
+            logits, hidden, cell = self.step(torch.tensor([words[-1] for words in captions]), seen, hidden, cell)
+            best, locations = (scores.unsqueeze(1) + logits.log_softmax(-1)).flatten().topk(width)
+            parents, words = locations // WORDS, locations % WORDS
             chosen = zip(parents.tolist(), words.tolist(), strict=True)
-            sentences = [[*sentences[parent], word] for parent, word in chosen]
+            captions = [[*captions[parent], word] for parent, word in chosen]
             hidden, cell, scores = hidden[parents], cell[parents], best
-            for row, said in enumerate(sentences):
+            for row, said in enumerate(captions):
                 if said[-1] == EOS:
                     finished.append((float(scores[row]), said))
                     scores[row] = float("-inf")
             if len(finished) >= width:
                 break
-        return max(finished or [(float(scores[0]), sentences[0])])[1]
+        return max(finished or [(float(scores[0]), captions[0])])[1]
 
 
 # --- what both learn and describe ------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Noise(CaptionData):
         random = np.random.default_rng(0)
         self.settings = settings
         shares = np.array(LENGTHS) / sum(LENGTHS)
-        self.sentences = [
+        self.captions = [
             [np.array([BOS, *random.integers(4, WORDS, length), EOS])
              for length in 1 + random.choice(len(LENGTHS), CAPTIONS_A_VIDEO, p=shares)]
             for _ in range(videos)
@@ -130,21 +130,21 @@ def ours() -> SoftAttention:
 def our_batches(data: Noise) -> list[Batch]:
     return [
         Batch((), {"appearance": data.stream([group.video for group in slot.groups])},
-              pad_sentences([[data.sentences[group.video][row] for row in group.sentences] for group in slot.groups]))
+              pad_captions([[data.captions[group.video][row] for row in group.captions] for group in slot.groups]))
         for slot in data.plan((0,))
     ]  # fmt: skip
 
 
 def plain_batches(data: Noise, size: int) -> list[tuple[Tensor, Tensor]]:
     """Captions in random order, features repeated, 20 words."""
-    pairs = [(video, sentence) for video, sentences in enumerate(data.sentences) for sentence in sentences]
+    pairs = [(video, caption) for video, captions in enumerate(data.captions) for caption in captions]
     order = np.random.default_rng(0).permutation(len(pairs))
     batches = []
     for start in range(0, len(order) - size + 1, size):
         chosen = [pairs[row] for row in order[start : start + size]]
         captions = torch.full((size, LONGEST + 2), PAD)
-        for row, (_, sentence) in enumerate(chosen):
-            captions[row, : len(sentence)] = torch.from_numpy(sentence)
+        for row, (_, caption) in enumerate(chosen):
+            captions[row, : len(caption)] = torch.from_numpy(caption)
         batches.append((data.values[[video for video, _ in chosen]], captions))
     return batches
 
@@ -200,7 +200,7 @@ def main() -> None:
             seconds = cpu_seconds(partial(train_step, model, model_optimizer, partial(learn, batch)))
             if turn:
                 times["ours"].append(seconds)
-                counts["ours"] += int((batch.sentences[:, :, 0] == BOS).sum())
+                counts["ours"] += int((batch.captions[:, :, 0] == BOS).sum())
         seconds = cpu_seconds(partial(train_step, plain, plain_optimizer, partial(plain, *plain_list[turn])))
         if turn:
             times["plain"].append(seconds)
@@ -209,12 +209,12 @@ def main() -> None:
     print(f"training, captions per CPU second: ours {rates['ours']:.0f}, plain {rates['plain']:.0f}, "
           f"{rates['ours'] / rates['plain']:.1f} times")
 
-    computed = sum(batch.sentences[:, :, 1:].numel() for batch in ours_list)
+    computed = sum(batch.captions[:, :, 1:].numel() for batch in ours_list)
     real = sum(batch.num_words for batch in ours_list)
     print(f"padding: {1 - real / computed:.1%} of the words that are stepped over")
     for captions_a_video in (1, 4, 16):
-        sentences = [[np.array([BOS, *range(4, 11), EOS])] * captions_a_video] * 8
-        kept = saved_bytes(model, Batch((), {"appearance": data.stream(list(range(8)))}, pad_sentences(sentences)))
+        captions = [[np.array([BOS, *range(4, 11), EOS])] * captions_a_video] * 8
+        kept = saved_bytes(model, Batch((), {"appearance": data.stream(list(range(8)))}, pad_captions(captions)))
         print(f"kept for the way back, 8 videos x {captions_a_video:2} captions of 7 words: {kept / 2**20:5.1f} MB, "
               f"{kept / 8 / captions_a_video / 2**20:.2f} MB a caption")
 

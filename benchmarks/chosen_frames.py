@@ -37,7 +37,7 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
     found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": [],
                                      "other things": [], "background": []}  # fmt: skip
-    for caption in captioner.follow(clips):
+    for caption in captioner.teacher_force(clips):
         truth = truths[caption.video]
         background = np.array([thing is None for thing in truth.things])
         in_sight, there = truth.visible[:, truth.subject], truth.visible.any(1)

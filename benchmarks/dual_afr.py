@@ -3,7 +3,7 @@
     python benchmarks/dual_afr.py    # a minute or two on one core
 
 The paper, Sec. Evaluation: describing takes 1.2 to 1.5 times as long as with one layer, and 2 to 4 times the memory.
-Random I3D-like layers, 10 moments of 49 places, widths 192, 480, 832, 1024 (as `motion_layers`), 5 windows of motion.
+I3D-like noise, 10 time steps of 49 cells, widths 192, 480, 832, 1024 (as `motion_layers`), 5 windows of motion.
 `describing` is a beam search, encoding and all; `words alone` is the same without encoding, as when a film is described
 in many ways; `training step` is forward and backward. Memory of the videos is what `encode` keeps for each film, memory
 of a step the peak of a process of its own that makes one training step, less that of one that makes none. One thread,
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from watchword.decoding import beam, spread
+from watchword.decoding import beam, expand_state
 from watchword.losses import build_loss
 from watchword.losses.objective import Material
 from watchword.models import build_model
@@ -44,13 +44,14 @@ def batch_of(videos: int) -> Batch:
     torch.manual_seed(0)
     streams = {}
     for name, width in WIDTHS.items():
-        moments, places = (5, 1) if name == "motion" else (10, 49)
-        mask = torch.ones(videos, moments, places, dtype=torch.bool)
-        values, times = torch.rand(videos, moments, places, width), torch.arange(moments).float().expand(videos, -1)
-        streams[name] = Stream(values, mask, times, torch.rand(videos, moments, places, 4))
-    sentences = torch.randint(4, WORDS, (videos, CAPTIONS, LENGTH + 2))
-    sentences[:, :, 0], sentences[:, :, -1] = BOS, EOS
-    return Batch(tuple(str(row) for row in range(videos)), streams, sentences)
+        time_steps, locations = (5, 1) if name == "motion" else (10, 49)
+        mask = torch.ones(videos, time_steps, locations, dtype=torch.bool)
+        values = torch.rand(videos, time_steps, locations, width)
+        times = torch.arange(time_steps).float().expand(videos, -1)
+        streams[name] = Stream(values, mask, times, torch.rand(videos, time_steps, locations, 4))
+    captions = torch.randint(4, WORDS, (videos, CAPTIONS, LENGTH + 2))
+    captions[:, :, 0], captions[:, :, -1] = BOS, EOS
+    return Batch(tuple(str(row) for row in range(videos)), streams, captions)
 
 
 def build(name: str, feature_size: int) -> DualAFR:
@@ -77,7 +78,7 @@ def words_alone(model: DualAFR, batch: Batch) -> Callable[[], None]:
 
     @torch.no_grad()
     def work() -> None:
-        state = spread(first, 5)
+        state = expand_state(first, 5)
         for time_step in range(LENGTH):
             words = torch.full((len(batch.videos), 5), 4 if time_step else BOS)
             step = model.step(words, memory, state)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import torch
 
-from watchword.decoding import beam, spread
+from watchword.decoding import beam, expand_state
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.models import Captioner, build_model
 from watchword.tensors import BOS, EOS, Batch, Stream
@@ -33,18 +33,18 @@ VARIANTS = {
 }
 
 
-def stream(videos: int, moments: int, places: int, width: int) -> Stream:
-    values = torch.randn(videos, moments, places, width)
-    times = ((torch.arange(moments) + 0.5) * 10 / moments).expand(videos, -1)
+def stream(videos: int, time_steps: int, locations: int, width: int) -> Stream:
+    values = torch.randn(videos, time_steps, locations, width)
+    times = ((torch.arange(time_steps) + 0.5) * 10 / time_steps).expand(videos, -1)
     return Stream(values, torch.ones(values.shape[:3], dtype=torch.bool), times, torch.zeros(*values.shape[:3], 4))
 
 
 def example(videos: int, captions: int, words: int, num_words: int) -> Batch:
     streams = {"appearance": stream(videos, 28, 1, 1536), "motion": stream(videos, 28, 1, 2048),
                "regions": stream(videos, 9, 16, 2048)}  # fmt: skip
-    sentences = torch.randint(4, num_words, (videos, captions, words + 2))
-    sentences[:, :, 0], sentences[:, :, -1] = BOS, EOS
-    return Batch(tuple(str(video) for video in range(videos)), streams, sentences)
+    captions = torch.randint(4, num_words, (videos, captions, words + 2))
+    captions[:, :, 0], captions[:, :, -1] = BOS, EOS
+    return Batch(tuple(str(video) for video in range(videos)), streams, captions)
 
 
 def training_step(model: Captioner, batch: Batch) -> Callable[[], None]:
@@ -60,14 +60,14 @@ def training_step(model: Captioner, batch: Batch) -> Callable[[], None]:
 
 
 def words_alone(model: Captioner, batch: Batch) -> Callable[[], None]:
-    captions, words = batch.sentences.shape[1:]
+    captions, words = batch.captions.shape[1:]
 
     def run() -> None:
         model.train()
-        state = spread(first, captions)
+        state = expand_state(first, captions)
         total = torch.zeros(())
         for time_step in range(words - 1):
-            step = model.step(batch.sentences[:, :, time_step], memory, state)
+            step = model.step(batch.captions[:, :, time_step], memory, state)
             state, total = step.state, total + step.outputs.sum()
         total.backward()
 
@@ -85,7 +85,7 @@ def searched_words(model: Captioner, batch: Batch) -> Callable[[], None]:
     @torch.no_grad()
     def run() -> None:
         model.eval()
-        words, now = torch.full((len(batch.videos), 5), 5), spread(state, 5)
+        words, now = torch.full((len(batch.videos), 5), 5), expand_state(state, 5)
         for _ in range(10):
             now = model.step(words, memory, now).state
 

@@ -17,8 +17,8 @@ import torch
 from watchword.captioning.bundle import find_captioner
 from watchword.captioning.generation import Voice
 from watchword.data.annotations import read_annotations
-from watchword.data.dataset import encode_captions, evenly_chosen, pad_sentences, pad_streams
-from watchword.decoding import follow
+from watchword.data.dataset import encode_captions, evenly_chosen, pad_captions, pad_streams
+from watchword.decoding import teacher_force
 from watchword.features.store import Store
 from watchword.tensors import PAD, UNK
 from watchword.types import Clip
@@ -32,9 +32,9 @@ def log_probabilities(voice: Voice, clips: list[Clip], store: Store, most: int) 
     found, films, sentences = [], [], []
     for row, clip in enumerate(clips):
         captions = clip.captions[:: max(1, len(clip.captions) // most)][:most]
-        words = pad_sentences([encode_captions(captions, voice.vocabulary, voice.max_words)])[:, :, 1:]  # (1, S, T)
+        words = pad_captions([encode_captions(captions, voice.vocabulary, voice.max_words)])[:, :, 1:]  # (1, S, T)
         every = words.expand(len(clips), -1, -1)
-        said = voice.speaker.log_probabilities(follow(voice.speaker, streams, every).outputs)
+        said = voice.speaker.log_probabilities(teacher_force(voice.speaker, streams, every).outputs)
         real = (words[0] != PAD) & (words[0] != UNK)
         found.append(said.gather(-1, every.unsqueeze(-1)).squeeze(-1)[:, real].numpy())
         films.append(np.full(int(real.sum()), row))

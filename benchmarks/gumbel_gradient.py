@@ -2,7 +2,7 @@
 
     python benchmarks/gumbel_gradient.py
 
-50,000 draws of 2 of 9 places from random attentions; a random reward for each place; seed 0.
+50,000 draws of 2 of 9 locations from random attentions; a random reward for each location; seed 0.
 """
 
 import torch

@@ -3,7 +3,7 @@
     python benchmarks/refocus_noise.py runs/shapes_kbigru data/search/truth.jsonl    # half a minute on one core
 
 The encoder of a run of `refocus` is frozen; refocusing modules with new weights, one a seed, learn from Gaussian noise
-in the place of R_e - R_e-1, as long as the joint phase of recipes/shapes_refocus.toml. Printed: how often the key frame
+in place of R_e - R_e-1, as long as the joint phase of recipes/shapes_refocus.toml. Printed: how often the key frame
 of a test film lies in its event before and after, and the mean alpha of the key frame.
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
         with torch.no_grad():
             frames, real = frames_of(features.read(videos)[model.temporal])
             lengths = real.sum(1)
-            parts[split] = videos, frames, model.watcher.first(frames, lengths, lengths // 2, None)[1]
+            parts[split] = videos, frames, model.encoder.first(frames, lengths, lengths // 2, None)[1]
     (_, frames, seen), (videos, test_frames, test_seen) = parts["train"], parts["test"]
     events = [truth[video].event for video in videos]
 

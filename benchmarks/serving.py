@@ -80,7 +80,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, name: str 
         connection.close()
 
 
-def spread(seconds: Sequence[float]) -> str:
+def expand_state(seconds: Sequence[float]) -> str:
     ordered = sorted(seconds)
     last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return (
@@ -135,7 +135,7 @@ def measure(port: int, pid: int, film: bytes, num_uploads: int) -> None:
     done.set()
     quiet.join()
     for name, seconds in waits.items():
-        print(f"{name} before: {spread(seconds)}")
+        print(f"{name} before: {expand_state(seconds)}")
         seconds.clear()
     done.clear()
 
@@ -164,10 +164,10 @@ def measure(port: int, pid: int, film: bytes, num_uploads: int) -> None:
     memory.done.set()
     print(f"{num_uploads} uploads of {len(film) / 1e6:.1f} MB: {dict(Counter(status for status, _, _ in answers))}")
     for status in sorted({status for status, _, _ in answers}):
-        print(f"  {status}: {spread([seconds for one, _, seconds in answers if one == status])}")
+        print(f"  {status}: {expand_state([seconds for one, _, seconds in answers if one == status])}")
     print(f"all answered after {answered:.1f} s, all that were taken described after {described:.1f} s")
     for name, seconds in waits.items():
-        print(f"{name} meanwhile: {spread(seconds)}")
+        print(f"{name} meanwhile: {expand_state(seconds)}")
     print(f"answers to these: {dict(statuses)}")
     for name, size in sorted(memory.most.items()):
         print(f"  {name}: at most {size / 1e6:.0f} MB")

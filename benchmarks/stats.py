@@ -1,4 +1,4 @@
-"""STaTS against `soft_attention` on the same shapes, and the LSTM over moments in three ways.
+"""STaTS against `soft_attention` on the same shapes, and the LSTM over time steps in three ways.
 
     python benchmarks/stats.py           # some minutes on one core
     python benchmarks/stats.py I3D       # these features only
@@ -20,8 +20,8 @@ from watchword.models import Captioner, build_model
 from watchword.tensors import BOS, EOS, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 
-WORDS, SAID, VIDEOS, SENTENCES = 2000, 8, 8, 4
-SHAPES = {"I3D": (5, 49, 2048), "cells": (28, 49, 1280), "pooled": (28, 1, 2048)}  # moments, places, width
+WORDS, SAID, VIDEOS, CAPTIONS = 2000, 8, 8, 4
+SHAPES = {"I3D": (5, 49, 2048), "cells": (28, 49, 1280), "pooled": (28, 1, 2048)}  # time steps, locations, width
 MATERIAL = Material(Vocabulary([f"word{number}" for number in range(WORDS - 4)]), {"video": ["word1"]}, 2, SAID)
 MODELS = {
     "soft_attention": ({"name": "soft_attention", "embedding_size": 256, "attention_size": 128}, "cross_entropy"),
@@ -33,10 +33,10 @@ MODELS = {
 
 
 def noise(shape: tuple[int, int, int], videos: int) -> Stream:
-    moments, places, width = shape
+    time_steps, locations, width = shape
     return Stream(
-        torch.randn(videos, moments, places, width), torch.ones(videos, moments, places, dtype=torch.bool),
-        torch.zeros(videos, moments), torch.zeros(videos, moments, places, 4),
+        torch.randn(videos, time_steps, locations, width), torch.ones(videos, time_steps, locations, dtype=torch.bool),
+        torch.zeros(videos, time_steps), torch.zeros(videos, time_steps, locations, 4),
     )  # fmt: skip
 
 
@@ -72,40 +72,40 @@ def describe(model: Captioner, streams: dict[str, Stream]) -> Callable[[], None]
 
 
 def models(shapes: dict[str, tuple[int, int, int]], rounds: int) -> None:
-    sentence = torch.tensor([BOS, *range(4, 4 + SAID), EOS]).expand(VIDEOS, SENTENCES, -1)
+    caption = torch.tensor([BOS, *range(4, 4 + SAID), EOS]).expand(VIDEOS, CAPTIONS, -1)
     for about, shape in shapes.items():
         streams = {"seen": noise(shape, VIDEOS)}
-        batch = Batch(tuple(str(row) for row in range(VIDEOS)), streams, sentence)
+        batch = Batch(tuple(str(row) for row in range(VIDEOS)), streams, caption)
         print(f"{about} {shape}: captions a CPU second in training, videos a CPU second by beam 5 over {SAID} words")
         for name, (settings, loss) in MODELS.items():
             model = build_model({"hidden_size": 512, **settings}, {"seen": shape[2]}, WORDS)
             with torch.no_grad():
                 model.to_words.bias[EOS] = -1e9  # noise ends nowhere in particular: let all say every word
-            trained = VIDEOS * SENTENCES / cpu_seconds(learn(model, loss, batch), rounds)
+            trained = VIDEOS * CAPTIONS / cpu_seconds(learn(model, loss, batch), rounds)
             found = VIDEOS / cpu_seconds(describe(model, streams), rounds)
             print(f"  {name:24} {trained:7.1f} {found:7.1f}")
 
 
 class Readers(nn.Module):
-    """The LSTM over spatially pooled moments, for one word of (B, S) sentences: weights (B, S, F, N) over places."""
+    """The LSTM over spatially pooled time steps, for one word of (B, S) captions: weights (B, S, F, N)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(size, size)
 
     def fused(self, values: Tensor, weights: Tensor, _: Tensor) -> Tensor:
-        """As the model does it: pool, then one call for all sentences."""
-        moments = weights.transpose(1, 2) @ values  # (B, F, S, D)
-        return self.lstm(moments.transpose(0, 1).flatten(1, 2))[0][-1]
+        """As the model does it: pool, then one call for all captions."""
+        time_steps = weights.transpose(1, 2) @ values  # (B, F, S, D)
+        return self.lstm(time_steps.transpose(0, 1).flatten(1, 2))[0][-1]
 
     def looped(self, values: Tensor, weights: Tensor, _: Tensor) -> Tensor:
-        """Moment by moment in Python, each with its product of input and state."""
-        moments = (weights.transpose(1, 2) @ values).transpose(0, 1).flatten(1, 2)
-        inputs = nn.functional.linear(moments, self.lstm.weight_ih_l0, self.lstm.bias_ih_l0)
+        """Time step by time step in Python, each with its product of input and state."""
+        time_steps = (weights.transpose(1, 2) @ values).transpose(0, 1).flatten(1, 2)
+        inputs = nn.functional.linear(time_steps, self.lstm.weight_ih_l0, self.lstm.bias_ih_l0)
         return self._cells(inputs)
 
     def projected(self, values: Tensor, weights: Tensor, gates: Tensor) -> Tensor:
-        """The input's product once a video, for every place; per word only the mixture of its results."""
+        """The input's product once a video, for every location; per word only the mixture of its results."""
         inputs = (weights.transpose(1, 2) @ gates).transpose(0, 1).flatten(1, 2)
         return self._cells(inputs)
 
@@ -122,11 +122,11 @@ class Readers(nn.Module):
 def readers(shapes: dict[str, tuple[int, int, int]], rounds: int, size: int = 512) -> None:
     """Forward and back for all words of a batch, what is done once a video among it."""
     reader = Readers(size)
-    for about, (moments, places, _) in shapes.items():
-        if places == 1:
+    for about, (time_steps, locations, _) in shapes.items():
+        if locations == 1:
             continue  # the same for every word: read once a video
-        values = torch.randn(VIDEOS, moments, places, size, requires_grad=True)
-        weights = torch.rand(VIDEOS, SENTENCES, moments, places)
+        values = torch.randn(VIDEOS, time_steps, locations, size, requires_grad=True)
+        weights = torch.rand(VIDEOS, CAPTIONS, time_steps, locations)
 
         def work(way: str, values: Tensor = values, weights: Tensor = weights) -> None:
             once = way == "projected"
@@ -135,7 +135,7 @@ def readers(shapes: dict[str, tuple[int, int, int]], rounds: int, size: int = 51
             total.backward()  # type: ignore[no-untyped-call]
 
         shown = {way: cpu_seconds(lambda way=way: work(way), rounds) for way in ("fused", "looped", "projected")}  # type: ignore[misc]
-        print(f"{about}, LSTM over moments for {SAID} words, CPU milliseconds: "
+        print(f"{about}, LSTM over time steps for {SAID} words, CPU milliseconds: "
               + ", ".join(f"{way} {1000 * seconds:.0f}" for way, seconds in shown.items()))  # fmt: skip
 
 

@@ -20,11 +20,11 @@ def main(spoken: Run, meanings: Path, features: Path, target: Path) -> None:
     tensors, metadata = read_tensors(meanings / "guess.safetensors")
     streams, speaker = metadata["streams"].split(), spoken.model()
     settings = dict(spoken.recipe.model) | {"examples": len(tensors[f"examples.{streams[0]}"])}
-    data = spoken.recipe.data.model_copy(update={"streams": tuple(streams), "store": features, "glimpse": 1.0})
+    data = spoken.recipe.data.model_copy(update={"streams": tuple(streams), "store": features, "frame_keep_rate": 1.0})
     seen = Features(Store(features), data)
     model = build_model(settings, seen.widths, len(spoken.vocabulary))
-    guess = {f"guess.{name}": tensor for name, tensor in tensors.items()}
-    model.load_state_dict(speaker.state_dict() | guess)
+    regression = {f"regression.{name}": tensor for name, tensor in tensors.items()}
+    model.load_state_dict(speaker.state_dict() | regression)
     recipe = spoken.recipe.model_copy(update={"data": data, "model": settings})
     run = Run(target)
     run.begin(recipe, spoken.vocabulary, {"streams": seen.described()})

@@ -14,8 +14,9 @@ The meaning of a film is the mean of its sentences as MiniLM has them (`watchwor
   not know the clip. A film that nobody has (MSR-VTT's other train films, MSVD's) is there twice: its meaning is made of
   every second sentence and the others are to be learned, so that no sentence is part of the meaning that it is learned
   with. That meaning is made as wrong as guesses are: brought to where guesses at it would lie, by a linear map, and
-  moved at random, as far and in the directions in which guesses at clips miss; DRAWS times. With `data.glimpse` every
-  look is at one of the draws. Where the film was seen (MSVD's, mostly through features that were carried over), half
+  moved at random, as far and in the directions in which guesses at clips miss; DRAWS times. With
+  `data.frame_keep_rate` a batch has one of the draws. Where the film was seen (MSVD's, mostly through mapped
+  features), half
   of the draws are the guess of a regression that did not know it. (Moved by what guesses at clips really missed, they
   would be wrong in 599 ways, and those are soon known by heart: docs/model_card.md);
 * in that store also the first stream, as far as there is one, for words that look at it; else it is empty.
@@ -40,14 +41,14 @@ from torch import Tensor
 from watchword.backbones.minilm import load_encoder
 from watchword.data.dataset import evenly_chosen, pad_streams
 from watchword.features.store import Store
-from watchword.layers.likeness import Likeness, Vectors, gathered
+from watchword.layers.kernel_regression import KernelRegression, Vectors, pooled
 from watchword.types import StreamArrays
 
 Film = dict[str, Any]           # video, split, captions
 Source = tuple[Store, float]    # where a stream is, and its share
 
 MOMENTS = 14        # of a film, as the captioner reads it
-PENALTY, SHARPNESS = 0.2, 1.0
+PENALTY, GAMMA = 0.2, 1.0
 CARRIED = 0.3       # the trust in features that were carried over from another network, where real ones have 1
 FOLDS = 20          # a clip is guessed by what the others teach
 DRAWS = 8           # guesses at the meaning of a film that nobody has
@@ -81,13 +82,13 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
     shares = {name: share for name, (_, share) in sources.items()}
 
     guess = regression(seen, known, trust, shares)
-    guesses = guess.known(guess.alike(seen)).detach()
+    guesses = guess.output(guess.kernel(seen)).detach()
     folds = torch.arange(len(trust)) % FOLDS
     for fold in range(FOLDS):
         left_out = (trust > 0) & (folds == fold)
         others_teach = regression(seen, known, trust * ~left_out, shares)
         asked = {name: one[left_out] for name, one in seen.items()}
-        guesses[left_out] = others_teach.known(others_teach.alike(asked)).detach()
+        guesses[left_out] = others_teach.output(others_teach.kernel(asked)).detach()
     guessed = dict(zip((film["video"] for film in chosen(others, there)), guesses[len(clips) :], strict=True))
     guesses = guesses[: len(clips)]
     explained = 1 - (guesses - whole)[train].square().sum() / whole[train].square().sum()
@@ -98,8 +99,8 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
 
     scale = guesses[train].square().mean().rsqrt()
     with torch.no_grad():
-        guess.known.weight *= scale
-        guess.known.bias *= scale
+        guess.output.weight *= scale
+        guess.output.bias *= scale
     save_file(guess.state_dict(), target / "guess.safetensors", {"streams": " ".join(sources)})
 
     store, random = Store(target), torch.Generator().manual_seed(1)
@@ -147,7 +148,7 @@ def trusted(store: Store, film: Film, sources: dict[str, Source]) -> float:
 def looked_at(films: Sequence[Film], store: Store, stream: str) -> Tensor:
     """What the regression reads of each film, (films, 2 D)."""
     there = (read(store, film["video"], stream) for film in films)
-    return torch.cat([gathered(pad_streams([evenly_chosen(arrays, MOMENTS)])) for arrays in there])
+    return torch.cat([pooled(pad_streams([evenly_chosen(arrays, MOMENTS)])) for arrays in there])
 
 
 def read(store: Store, video: str, stream: str) -> StreamArrays:
@@ -157,15 +158,15 @@ def read(store: Store, video: str, stream: str) -> StreamArrays:
     return StreamArrays(np.zeros((0, 1, store.width(stream)), np.float16), np.zeros(0), np.zeros((1, 4)))
 
 
-def regression(vectors: Vectors, targets: Tensor, trust: Tensor, shares: dict[str, float]) -> Likeness:
+def regression(vectors: Vectors, targets: Tensor, trust: Tensor, shares: dict[str, float]) -> KernelRegression:
     """Learned from the films that are trusted."""
     used = trust > 0
     widths = {name: one.shape[1] // 2 for name, one in vectors.items()}
-    guess = Likeness(widths, int(used.sum()), targets.shape[1], SHARPNESS)
+    guess = KernelRegression(widths, int(used.sum()), targets.shape[1], GAMMA)
     with torch.no_grad():
         for name, share in shares.items():
-            guess.share[name].fill_(share)
-    guess.settle({name: one[used] for name, one in vectors.items()}, targets[used], PENALTY / trust[used])
+            guess.weight[name].fill_(share)
+    guess.fit({name: one[used] for name, one in vectors.items()}, targets[used], PENALTY / trust[used])
     return guess
 
 

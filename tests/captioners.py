@@ -18,7 +18,8 @@ def write_captioner(folder: Path, seed: int = 0, streams: tuple[str, ...] = ("ap
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = Vocabulary(WORDS)
     small = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}
-    data = {"captions": "captions.jsonl", "store": "features", "streams": streams, "max_words": 8, "moments": moments}
+    data = {"captions": "captions.jsonl", "store": "features", "streams": streams}
+    data |= {"max_words": 8, "max_time_steps": moments}
     recipe = Recipe.read({"data": data, "model": small}, "test")
     torch.manual_seed(seed)
     widths = {stream: {"audio": 1024}.get(stream, 1280) for stream in streams}

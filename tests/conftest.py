@@ -49,11 +49,11 @@ ALONE: dict[str, dict[str, str]] = {
 }
 
 
-def noise_stream(lengths: list[int], places: int = 2, width: int = 6, seed: int = 0, pad: int = 0) -> Stream:
-    """Videos of these lengths, padded to the longest and by `pad` moments and places more."""
+def noise_stream(lengths: list[int], locations: int = 2, width: int = 6, seed: int = 0, pad: int = 0) -> Stream:
+    """Videos of these lengths, padded to the longest and by `pad` time steps and locations more."""
     generator = torch.Generator().manual_seed(seed)
-    values = torch.randn(len(lengths), max(lengths), places, width, generator=generator)
-    mask = torch.zeros(len(lengths), max(lengths), places, dtype=torch.bool)
+    values = torch.randn(len(lengths), max(lengths), locations, width, generator=generator)
+    mask = torch.zeros(len(lengths), max(lengths), locations, dtype=torch.bool)
     for row, length in enumerate(lengths):
         mask[row, :length] = True
     values[~mask] = 0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from conftest import noise_stream
 from watchword.config import read_recipe
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.layers.attention import masked_softmax
 from watchword.layers.masking import attentions_through, keep_largest
 from watchword.models import build_model
@@ -42,7 +42,7 @@ def test_the_sieve_hears_each_attention_by_name_and_changes_only_the_one_it_mean
     model = build_model({"name": name, "hidden_size": 8}, {"appearance": 6, "motion": 4, "regions": 5}, 9).eval()
     streams = {"appearance": noise_stream([5, 3]), "motion": noise_stream([2, 2], 1, 4),
                "regions": noise_stream([3, 2], 3, 5)}  # fmt: skip
-    before = follow(model, streams, WORDS, keep_attention=True)
+    before = teacher_force(model, streams, WORDS, keep_attention=True)
     heard = set()
 
     def only_one_motion(where: str, weights: Tensor, mask: Tensor) -> Tensor:
@@ -50,12 +50,12 @@ def test_the_sieve_hears_each_attention_by_name_and_changes_only_the_one_it_mean
         return keep_largest(weights, mask, 0.5) if where in ("attend.motion", "attend.clips") else weights
 
     with attentions_through(model, only_one_motion):
-        within = follow(model, streams, WORDS, keep_attention=True)
+        within = teacher_force(model, streams, WORDS, keep_attention=True)
     roles = "appearance motion regions" if name == "soft_attention" else "frames clips aligned regions"
     assert heard == {f"attend.{role}" for role in roles.split()}
     assert (within.attention["motion"] > 0).sum((-2, -1)).max() == 1
     torch.testing.assert_close(within.attention["appearance"][:, :, 0], before.attention["appearance"][:, :, 0])
-    after = follow(model, streams, WORDS)
+    after = teacher_force(model, streams, WORDS)
     assert torch.equal(after.outputs, before.outputs)  # nothing of it stays
     assert not torch.allclose(within.outputs, before.outputs)
 

@@ -23,7 +23,7 @@ from watchword.captioning.extend import grow
 from watchword.captioning.requirements import choose_captioner, missing_weights
 from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
-from watchword.decoding import Found, consensus
+from watchword.decoding import Hypotheses, mbr_decode
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.models.checkpoint import load_model, read_tensors
@@ -212,7 +212,7 @@ def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
     found = watchword.describe(film, both.folder)
     assert set(found.attention) == {"appearance", "audio"}
     apart = CaptionerFolder(write_captioner(tmp_path / "apart", moments=4))
-    with pytest.raises(WatchwordError, match=r"differ in data\.moments"):
+    with pytest.raises(WatchwordError, match=r"differ in data\.max_time_steps"):
         pack([seeing, apart], tmp_path / "none")
     quick = pack([seeing, apart], tmp_path / "quick", moments=3)
     assert watchword.describe(film, quick.folder).attention["appearance"].shape[1:] == (3, 1)
@@ -249,15 +249,15 @@ def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
 
     asked = []
 
-    def noted(*arguments: Any, **named: Any) -> Found:
+    def noted(*arguments: Any, **named: Any) -> Hypotheses:
         asked.append(arguments[2])
-        return consensus(*arguments, **named)
+        return mbr_decode(*arguments, **named)
 
-    monkeypatch.setattr(speaking, "consensus", noted)
+    monkeypatch.setattr(speaking, "mbr_decode", noted)
     folder = write_captioner(tmp_path / "votes")
     recipe = (folder / "recipe.toml").read_text()
-    assert "votes = 0" in recipe
-    (folder / "recipe.toml").write_text(recipe.replace("votes = 0", "votes = 7"))
+    assert "mbr_samples = 0" in recipe
+    (folder / "recipe.toml").write_text(recipe.replace("mbr_samples = 0", "mbr_samples = 7"))
     film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(film, folder, top=3)
     assert asked == [7]
@@ -390,12 +390,12 @@ def test_the_recipe_for_own_films_is_one(tmp_path: Path, is_known: bool) -> None
     assert recipe.phases[0].epochs == 6
     assert recipe.data.streams == ("appearance",)
     if start is None:
-        assert recipe.start is None
+        assert recipe.init_from is None
     else:
-        assert recipe.start is not None
+        assert recipe.init_from is not None
         assert recipe.model == start.recipe.model
-        assert recipe.data.moments == start.recipe.data.moments
-        assert "zebra" in CaptionerFolder(recipe.start).vocabulary
+        assert recipe.data.max_time_steps == start.recipe.data.max_time_steps
+        assert "zebra" in CaptionerFolder(recipe.init_from).vocabulary
 
 
 def test_own_data_are_two_things(tmp_path: Path) -> None:

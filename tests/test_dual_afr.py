@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignment, PoolingAlignment, StackingAlignment
 from watchword.models import build_model
@@ -28,7 +28,7 @@ from watchword.types import Caption
 
 WIDTHS = {"low": 3, "middle": 4, "deep": 5, "top": 6}
 SHAPES = [[2, 4, 4], [2, 2, 2], [1, 2, 2]]
-SENTENCES = torch.tensor([[[5, 6, 7, EOS], [8, 5, EOS, 0]], [[9, 9, 5, 6], [4, EOS, 0, 0]]])
+CAPTIONS = torch.tensor([[[5, 6, 7, EOS], [8, 5, EOS, 0]], [[9, 9, 5, 6], [4, EOS, 0, 0]]])
 C3D_SHAPES = [[8, 28, 28], [4, 14, 14], [2, 7, 7], [1, 4, 4]]
 
 
@@ -42,7 +42,7 @@ def small(**settings: object) -> DualAFR:
 
 
 def streams() -> dict[str, Stream]:
-    """Two films, of two and three moments of the deepest layer."""
+    """Two films, of two and three time steps of the deepest layer."""
     return {
         "low": noise_stream([4, 6], 16, 3, seed=1), "middle": noise_stream([4, 6], 4, 4, seed=2),
         "deep": noise_stream([2, 3], 4, 5, seed=3), "top": noise_stream([1, 2], 1, 6, seed=4),
@@ -50,23 +50,23 @@ def streams() -> dict[str, Stream]:
 
 
 def plain_outputs(model: DualAFR, row: int, words: list[int]) -> list[Tensor]:
-    """Eq. 1 to 8 word by word, layer by layer, for one sentence of one film, without padding or batches."""
+    """Eq. 1 to 8 word by word, layer by layer, for one caption of one film, without padding or batches."""
     seen = streams()
     length = [2, 3][row]
     maps = []
-    for number, (name, moments, side) in enumerate((("low", 2, 4), ("middle", 2, 2))):
-        grid = seen[name].values[row, : moments * length].view(-1, side, side, WIDTHS[name]).permute(3, 0, 1, 2)
+    for number, (name, time_steps, side) in enumerate((("low", 2, 4), ("middle", 2, 2))):
+        grid = seen[name].values[row, : time_steps * length].view(-1, side, side, WIDTHS[name]).permute(3, 0, 1, 2)
         found = model.align[number].filters(grid.unsqueeze(0)).relu()  # Eq. 3
         maps.append(torch.nn.functional.max_pool3d(found, (2, side // 2, side // 2))[0].flatten(1).T)
     maps.append(seen["deep"].values[row, :length].reshape(-1, 5))
-    places = torch.cat(maps, 1)  # (P, L * D)
+    locations = torch.cat(maps, 1)  # (P, L * D)
     hidden = model.first(seen["top"].values[row, : row + 1, 0].mean(0)).tanh()
     cell = torch.zeros_like(hidden)
     outputs = [hidden]
     for word in words[:-1]:
-        score, weigh = model.over_places, model.over_layers
-        e = score.energy((score.from_value(places) + score.from_query(hidden)).tanh())  # Eq. 4
-        s = (e.softmax(0) * places).sum(0).view(3, 5)  # Eq. 5
+        score, weigh = model.over_locations, model.over_layers
+        e = score.energy((score.from_value(locations) + score.from_query(hidden)).tanh())  # Eq. 4
+        s = (e.softmax(0) * locations).sum(0).view(3, 5)  # Eq. 5
         b = weigh.energy((weigh.from_value(s) + weigh.from_query(hidden)).tanh())  # Eq. 6
         z = (b.softmax(0) * s).sum(0)  # Eq. 7, 8
         hidden, cell = model.cell(torch.cat([model.embedding.weight[word], z]), hidden, cell)
@@ -76,18 +76,18 @@ def plain_outputs(model: DualAFR, row: int, words: list[int]) -> list[Tensor]:
 
 def test_the_equations_done_plainly_say_the_same() -> None:
     model = small()
-    found = follow(model, streams(), SENTENCES).outputs
+    found = teacher_force(model, streams(), CAPTIONS).outputs
     for row in range(2):
-        for sentence in range(2):
-            expected = torch.stack(plain_outputs(model, row, SENTENCES[row, sentence].tolist()))
-            torch.testing.assert_close(found[row, sentence], expected, rtol=1e-4, atol=1e-5)
+        for caption in range(2):
+            expected = torch.stack(plain_outputs(model, row, CAPTIONS[row, caption].tolist()))
+            torch.testing.assert_close(found[row, caption], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_first_word_is_said_of_the_top_vector_alone() -> None:
     model = small()
-    other = streams() | {name: noise_stream([2 * scale, 3 * scale], places, WIDTHS[name], seed=9)
-                         for name, scale, places in (("low", 2, 16), ("middle", 2, 4), ("deep", 1, 4))}  # fmt: skip
-    mine, theirs = (follow(model, seen, SENTENCES).outputs for seen in (streams(), other))
+    other = streams() | {name: noise_stream([2 * scale, 3 * scale], locations, WIDTHS[name], seed=9)
+                         for name, scale, locations in (("low", 2, 16), ("middle", 2, 4), ("deep", 1, 4))}  # fmt: skip
+    mine, theirs = (teacher_force(model, seen, CAPTIONS).outputs for seen in (streams(), other))
     assert torch.equal(mine[:, :, 0], theirs[:, :, 0])
     assert not torch.allclose(mine[:, :, 1], theirs[:, :, 1])
     top = streams()["top"]
@@ -95,22 +95,22 @@ def test_the_first_word_is_said_of_the_top_vector_alone() -> None:
     torch.testing.assert_close(mine[:, 0, 0], model.first(whole).tanh())
 
 
-def test_maps_are_transformed_once_a_video_however_many_sentences() -> None:
+def test_maps_are_transformed_once_a_video_however_many_captions() -> None:
     model = small()
     rows = []
     for align in model.align:
         align.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
-    follow(model, streams(), SENTENCES.repeat(1, 7, 1))
+    teacher_force(model, streams(), CAPTIONS.repeat(1, 7, 1))
     assert rows == [2, 2, 2]
 
 
 def test_normalised_layers_have_one_scale() -> None:
-    """Keys of large layers sit where tanh is flat, and then all places weigh the same."""
+    """Keys of large layers sit where tanh is flat, and then all locations weigh the same."""
     seen = streams()
     loud = seen | {"deep": replace(seen["deep"], values=seen["deep"].values * 1000)}
     for normalise in (False, True):
         model = small(normalise=normalise)
-        mine, theirs = (follow(model, given, SENTENCES).outputs for given in (seen, loud))
+        mine, theirs = (teacher_force(model, given, CAPTIONS).outputs for given in (seen, loud))
         assert torch.allclose(mine, theirs, atol=1e-4) == normalise
     values = small(normalise=True).encode(seen)[0]["values"][1].unflatten(-1, (3, 5))  # the longer film: P, L, D
     torch.testing.assert_close(values.mean(-1), torch.zeros(values.shape[:2]), atol=1e-5, rtol=0)
@@ -121,14 +121,14 @@ def test_keys_stay_where_tanh_is_steep() -> None:
     """However far their weights have drifted, and with the paper's initialisation, which sets all biases to 0."""
     model = small(normalise=True)
     with torch.no_grad():
-        for weights in (model.over_places.from_value.weight, model.first.weight):
+        for weights in (model.over_locations.from_value.weight, model.first.weight):
             weights += 50
     memory, state = model.encode(streams())
     assert memory["keys"].abs().max() < 4
     assert 0.1 < state["hidden"].abs().mean() < 0.9
 
 
-def test_hard_attention_takes_one_place_and_one_layer() -> None:
+def test_hard_attention_takes_one_location_and_one_layer() -> None:
     model = small(variant="hard").train()
     memory, state = model.encode(streams())
     with torch.no_grad():
@@ -136,25 +136,28 @@ def test_hard_attention_takes_one_place_and_one_layer() -> None:
     stacked = memory["values"].detach().unflatten(-1, (3, 5))  # (B, P, L, D)
     for row in range(2):
         distance = (seen.context[row, :, None, None] - stacked[row]).abs().amax(-1)  # (S, P, L)
-        place, layer = torch.tensor([divmod(int(best), 3) for best in distance.flatten(1).argmin(1)]).T
+        location, layer = torch.tensor([divmod(int(best), 3) for best in distance.flatten(1).argmin(1)]).T
         assert float(distance.flatten(1).min(1).values.max()) < 1e-6
-        likely = seen.places[row, range(50), place].log() + seen.layers[row, range(50), layer].log()
+        likely = seen.locations[row, range(50), location].log() + seen.layers[row, range(50), layer].log()
         torch.testing.assert_close(seen.log_choice[row], likely)
-        assert memory["mask"][row][place].all()
-        assert len(set(place.tolist())) > 1
+        assert memory["mask"][row][location].all()
+        assert len(set(location.tolist())) > 1
         assert len(set(layer.tolist())) > 1
 
 
-@pytest.mark.parametrize(("hard", "sharp_places", "sharp_layers"), [("places", True, False), ("layers", False, True)])
-def test_what_is_hard_is_an_option(hard: str, sharp_places: bool, sharp_layers: bool) -> None:
+@pytest.mark.parametrize(
+    ("hard", "sharp_locations", "sharp_layers"), [("locations", True, False), ("layers", False, True)]
+)
+def test_what_is_hard_is_an_option(hard: str, sharp_locations: bool, sharp_layers: bool) -> None:
     model = small(variant="hard", hard=hard)
     memory, state = model.encode(streams())
     seen = model.look(state["hidden"], memory)
     stacked = memory["values"].unflatten(-1, (3, 5))
-    places, layers = seen.places[0, 0], seen.layers[0, 0]
-    places = torch.nn.functional.one_hot(places.argmax(), len(places)).float() if sharp_places else places
+    locations, layers = seen.locations[0, 0], seen.layers[0, 0]
+    if sharp_locations:
+        locations = torch.nn.functional.one_hot(locations.argmax(), len(locations)).float()
     layers = torch.nn.functional.one_hot(layers.argmax(), 3).float() if sharp_layers else layers
-    expected = torch.einsum("p,l,pld->d", places, layers, stacked[0])
+    expected = torch.einsum("p,l,pld->d", locations, layers, stacked[0])
     torch.testing.assert_close(seen.context[0, 0], expected)
 
 
@@ -188,23 +191,25 @@ def test_c3d_has_the_filters_of_the_appendix(kernel: str) -> None:
 def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
     """32 and 16 frames: what is said of the short film does not depend on the long one beside it."""
     widths = {"pool2": 2, "pool3": 2, "pool4": 2, "pool5": 2, "fc7": 3}
-    sizes = {name: (moments, side * side) for name, (moments, side, _) in zip(widths, C3D_SHAPES, strict=False)}
+    sizes = {name: (time_steps, side * side) for name, (time_steps, side, _) in zip(widths, C3D_SHAPES, strict=False)}
     torch.manual_seed(0)
     model = build_model(
         {"name": "dual_afr", "shapes": C3D_SHAPES, "hidden_size": 4, "embedding_size": 4, "attention_size": 4,
          "initial_range": 0.3}, widths, 12,
     ).eval()  # fmt: skip
-    both = {name: noise_stream([2 * moments, moments], places, 2, seed=1) for name, (moments, places) in sizes.items()}
+    both = {name: noise_stream([2 * steps, steps], cells, 2, seed=1) for name, (steps, cells) in sizes.items()}
     both["fc7"] = noise_stream([2, 1], 1, 3)
     short = {name: Stream(*(part[1:, : max(1, part.shape[1] // 2)] for part in vars(stream).values()))
              for name, stream in both.items()}  # fmt: skip
-    together, alone = (follow(model, seen, SENTENCES[-len(seen["fc7"].values) :]).outputs for seen in (both, short))
+    together, alone = (
+        teacher_force(model, seen, CAPTIONS[-len(seen["fc7"].values) :]).outputs for seen in (both, short)
+    )
     torch.testing.assert_close(together[1:], alone, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("largest", [None, True, False])
 def test_padding_never_wins_in_a_window_that_is_half_a_film(largest: bool | None) -> None:
-    """Three moments pooled by two: the same alone and beside a film of six."""
+    """Three time steps pooled by two: the same alone and beside a film of six."""
     torch.manual_seed(0)
     align = ConvolutionAlignment(2, 3, (2, 1, 1), "appendix") if largest is None else (
         PoolingAlignment(2, 3, (2, 1, 1), largest)
@@ -214,7 +219,7 @@ def test_padding_never_wins_in_a_window_that_is_half_a_film(largest: bool | None
     torch.testing.assert_close(align(longer, longer_real)[:, :2], align(maps, real))
 
 
-def test_a_stack_of_places_and_a_hypercolumn_by_hand() -> None:
+def test_a_stack_of_locations_and_a_hypercolumn_by_hand() -> None:
     maps = torch.arange(8.0).view(1, 1, 2, 2, 2)
     real = torch.ones_like(maps)
     stack = StackingAlignment(1, 3, (2, 2, 2))
@@ -222,14 +227,14 @@ def test_a_stack_of_places_and_a_hypercolumn_by_hand() -> None:
     assert stack(maps, real).flatten().tolist() == list(range(8))
     column = HypercolumnAlignment(1, 3, (2, 1, 1), None)
     column.embed = torch.nn.Identity()  # type: ignore[assignment]
-    assert column(maps, real).flatten().tolist() == [2, 3, 4, 5]  # between the two moments
+    assert column(maps, real).flatten().tolist() == [2, 3, 4, 5]  # between the two time steps
     real[0, 0, 1] = 0
     assert column(maps, real).flatten().tolist() == [0, 1, 2, 3]  # the second is not there
 
 
 def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_change() -> None:
     with pytest.raises(WatchwordError, match=r"model\.shapes=\[\[4,16,16\],\[2,8,8\],\[1,4,4\]\]"):
-        small(shapes=[]).encode(streams())  # 16 and 4 places
+        small(shapes=[]).encode(streams())  # 16 and 4 locations
     with pytest.raises(WatchwordError, match="cannot be halved"):
         small(shapes=[[1, 10, 10], [1, 4, 4], [1, 4, 4]])
     with pytest.raises(WatchwordError, match="tells of 1 layers, there are 3"):
@@ -244,7 +249,7 @@ def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_cha
 
 def test_a_single_layer_is_looked_at_as_it_comes() -> None:
     model = small(variant="single", layer=1)
-    attention = follow(model, streams(), SENTENCES, keep_attention=True).attention
+    attention = teacher_force(model, streams(), CAPTIONS, keep_attention=True).attention
     assert {name: tuple(weights.shape) for name, weights in attention.items()} == {"low": (2, 2, 4, 6, 16)}
     memory, _ = model.encode(streams())
     torch.testing.assert_close(memory["values"].view(2, 6, 16, 3), streams()["low"].values)
@@ -252,7 +257,7 @@ def test_a_single_layer_is_looked_at_as_it_comes() -> None:
 
 def test_layer_weights_are_those_of_each_word() -> None:
     model = small()
-    weights = model.layer_weights(streams(), SENTENCES)
+    weights = model.layer_weights(streams(), CAPTIONS)
     assert weights.shape == (2, 2, 4, 3)
     assert not weights[:, :, 0].any()  # the first word looks at none
     torch.testing.assert_close(weights[:, :, 1:].sum(-1), torch.ones(2, 2, 3))
@@ -265,7 +270,7 @@ def test_layer_weights_are_those_of_each_word() -> None:
 # --- figure and analysis ---------------------------------------------------------------------------------------------
 
 
-def test_the_figure_frames_the_strongest_place_below_its_layers() -> None:
+def test_the_figure_frames_the_strongest_location_below_its_layers() -> None:
     attention = np.zeros((2, 3, 4))
     attention[0, 2, 1], attention[1, 0, 3] = 0.9, 0.8
     assert strongest_places(attention) == [(2, 1), (0, 3)]
@@ -277,7 +282,7 @@ def test_the_figure_frames_the_strongest_place_below_its_layers() -> None:
     orange = (picture == (230, 110, 20)).all(-1)
     middle = picture.shape[1] // 2
     assert not blue[:, :middle].any()   # the first word has no layers ...
-    assert not orange[:, :middle].any() # ... and no place
+    assert not orange[:, :middle].any() # ... and no location
     heights = blue[:, middle:].sum(0)
     assert heights.max() == pytest.approx(3 * heights[heights > 0].min(), rel=0.1)
     assert orange[:, middle:].any()

@@ -397,7 +397,7 @@ def test_models_tell_of_key_frames_chosen_frames_layers_and_ways_of_looking() ->
     assert [mark.kind for mark in marks] == ["first_key_frame", "key_frame"]
     assert marks[0].seconds == 1.0
     assert bars == ()
-    key = int(refocus.watch(streams_of(grid, {"grid": 4}))[3])  # type: ignore[operator]
+    key = int(refocus.encode_passes(streams_of(grid, {"grid": 4}))[3])  # type: ignore[operator]
     assert marks[1].seconds == key / 2
     once = build_model({"name": "refocus", "variant": "kbigru", **TINY}, grid, 9).eval()
     assert insight(once, streams_of(grid, {"grid": 4}), SENTENCE) == ((), ())  # every film's middle tells of none

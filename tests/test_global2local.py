@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import noise_stream
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.models import build_model
 from watchword.models.global2local import Global2Local
@@ -32,7 +32,7 @@ def streams(frames: int = 9, clips: int = 9, with_regions: int = 3) -> dict[str,
 
 @pytest.mark.parametrize("frames", [1, 2, 3])
 def test_regions_are_looked_at_in_as_many_frames_as_asked_those_with_the_largest_folded_weights(frames: int) -> None:
-    attention = follow(small(frames=frames).eval(), streams(), WORDS, keep_attention=True).attention
+    attention = teacher_force(small(frames=frames).eval(), streams(), WORDS, keep_attention=True).attention
     local, aligned = attention["local:regions"].sum(-1), attention["aligned:appearance"].sum(-1)
     folded = aligned.unflatten(-1, (3, 3)).mean(-1)  # Eq. 8
     assert ((local > 0).sum(-1) == frames).all()
@@ -70,7 +70,7 @@ def test_eq_9_by_hand() -> None:
 
 def test_training_draws_frames_and_testing_does_not() -> None:
     def twice(model: Global2Local) -> bool:
-        first, second = (follow(model, streams(), WORDS).outputs for _ in range(2))
+        first, second = (teacher_force(model, streams(), WORDS).outputs for _ in range(2))
         return torch.equal(first, second)
 
     assert not twice(small().train())
@@ -85,7 +85,7 @@ def test_the_choice_learns_through_the_sampler_and_not_through_argmax() -> None:
         model = small(sampler=sampler, temperature=0.5)
         torch.nn.init.zeros_(model.embed_aligned.weight)
         torch.nn.init.constant_(model.embed_aligned.bias, -1.0)
-        follow(model, streams(), WORDS).outputs.sum().backward()
+        teacher_force(model, streams(), WORDS).outputs.sum().backward()
         gradients[sampler] = sum(float(one.grad.abs().sum()) for one in model.attend["aligned"].parameters()
                                  if one.grad is not None)  # fmt: skip
     assert gradients["gumbel"] > 0
@@ -106,11 +106,11 @@ def test_fewer_frames_than_asked_for_are_all_looked_at() -> None:
     seen = streams(with_regions=3)
     seen["regions"].mask[0, 1:] = False
     for model in (small(frames=3).eval(), small(frames=3).train()):
-        followed = follow(model, seen, WORDS, keep_attention=True)
+        followed = teacher_force(model, seen, WORDS, keep_attention=True)
         assert followed.outputs.isfinite().all()
         local = followed.attention["local:regions"].sum(-1)
         torch.testing.assert_close(local[0], torch.tensor([1.0, 0, 0]).expand_as(local[0]))
-    one, three = (follow(small(frames=frames).eval(), seen, WORDS).outputs[0] for frames in (1, 3))
+    one, three = (teacher_force(small(frames=frames).eval(), seen, WORDS).outputs[0] for frames in (1, 3))
     torch.testing.assert_close(one, three)  # a frame that is not there adds nothing
 
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from conftest import noise_stream
 from watchword.layers.gumbel import gumbel_top_k
-from watchword.layers.moments import folding, moment_means, nearest
+from watchword.layers.time_steps import folding, nearest, time_step_means
 
 PROBABILITIES = torch.tensor([0.5, 0.3, 0.15, 0.05])
 
 
 @given(st.integers(1, 5), st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_k_rows_are_nearly_one_hot_and_at_different_places(num_chosen: int, seed: int) -> None:
+def test_k_rows_are_nearly_one_hot_and_at_different_locations(num_chosen: int, seed: int) -> None:
     torch.manual_seed(seed)
     rows = gumbel_top_k(torch.randn(3, 200, 9).softmax(-1), num_chosen)
     assert rows.shape == (3, 200, num_chosen, 9)
@@ -54,8 +54,8 @@ def test_eq_5_and_6_by_hand() -> None:
     torch.testing.assert_close(rows[1], torch.tensor([0.0, 1.0]))  # 0.6 - 0.69 is below 0: out of the draw
 
 
-def test_the_gradient_reaches_the_probabilities_and_pulls_towards_the_better_place() -> None:
-    """d E[reward] / d p_i is the reward of place i, up to a constant: the mean gradient must order them."""
+def test_the_gradient_reaches_the_probabilities_and_pulls_towards_the_better_location() -> None:
+    """d E[reward] / d p_i is the reward of location i, up to a constant: the mean gradient must order them."""
     torch.manual_seed(0)
     energies = torch.zeros(4, requires_grad=True)
     rows = gumbel_top_k(energies.softmax(-1).expand(40_000, 4), 1, temperature=0.1)
@@ -107,10 +107,10 @@ def test_the_nearest_instant_is_a_real_one() -> None:
     assert found.tolist() == [[1, 2]]
 
 
-@pytest.mark.parametrize("places", [1, 3])
-def test_a_moment_is_the_mean_of_its_real_places(places: int) -> None:
-    stream = noise_stream([2, 1], places=places, width=4)
-    stream.mask[0, 0, 0] = places == 1
-    values, mask = moment_means(stream)
+@pytest.mark.parametrize("locations", [1, 3])
+def test_a_time_step_is_the_mean_of_its_real_locations(locations: int) -> None:
+    stream = noise_stream([2, 1], locations=locations, width=4)
+    stream.mask[0, 0, 0] = locations == 1
+    values, mask = time_step_means(stream)
     assert mask.tolist() == [[True, True], [True, False]]
-    torch.testing.assert_close(values[0, 0], stream.values[0, 0, 0 if places == 1 else 1 :].mean(0))
+    torch.testing.assert_close(values[0, 0], stream.values[0, 0, 0 if locations == 1 else 1 :].mean(0))

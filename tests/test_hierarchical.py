@@ -14,7 +14,7 @@ from conftest import noise_stream
 from test_training import recipe
 from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
-from watchword.decoding import follow, rescore
+from watchword.decoding import rescore, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.looks import PictureLook
 from watchword.models import build_model
@@ -35,7 +35,7 @@ from watchword.training.run import Run
 from watchword.video import Spaced
 
 WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
-SENTENCES = torch.tensor([[[4, 5, EOS], [6, 7, EOS]], [[5, 5, EOS], [8, 4, EOS]]])
+CAPTIONS = torch.tensor([[[4, 5, EOS], [6, 7, EOS]], [[5, 5, EOS], [8, 4, EOS]]])
 
 
 def model(variant: str = "ha", widths: dict[str, int] = WIDTHS, **settings: object) -> Hierarchical:
@@ -48,9 +48,9 @@ def model(variant: str = "ha", widths: dict[str, int] = WIDTHS, **settings: obje
 
 def streams() -> dict[str, Stream]:
     return {
-        "appearance": noise_stream([4, 3], places=1, width=6, seed=1),
-        "motion": noise_stream([2, 2], places=1, width=4, seed=2),
-        "regions": noise_stream([3, 2], places=3, width=5, seed=3),
+        "appearance": noise_stream([4, 3], locations=1, width=6, seed=1),
+        "motion": noise_stream([2, 2], locations=1, width=4, seed=2),
+        "regions": noise_stream([3, 2], locations=3, width=5, seed=3),
     }
 
 
@@ -72,7 +72,7 @@ def test_objects_are_chosen_by_what_was_seen_before() -> None:
 
 def test_attention_to_regions_is_that_to_frames_times_that_within_them() -> None:
     ha, seen = model(), streams()
-    joint = follow(ha, seen, SENTENCES, keep_attention=True).attention["regions"]  # (B, S, T, F, N)
+    joint = teacher_force(ha, seen, CAPTIONS, keep_attention=True).attention["regions"]  # (B, S, T, F, N)
     alpha = ha.object_attention(seen)
     frames = joint.sum(-1, keepdim=True)
     torch.testing.assert_close(joint, frames * alpha[:, None, None])
@@ -81,13 +81,13 @@ def test_attention_to_regions_is_that_to_frames_times_that_within_them() -> None
 
 def test_a_frame_without_objects_is_passed_over() -> None:
     ha, seen = model(), streams()
-    gapped = noise_stream([3, 2], places=3, width=5, seed=3)
+    gapped = noise_stream([3, 2], locations=3, width=5, seed=3)
     gapped.mask[0, 1] = False
     alpha = ha.object_attention({"regions": gapped})
     assert alpha[0, 1].tolist() == [0, 0, 0]
     without = Stream(*(part[:1, [0, 2]] for part in vars(gapped).values()))
     torch.testing.assert_close(alpha[0, 2], ha.object_attention({"regions": without})[0, 1])
-    attention = follow(ha, {**seen, "regions": gapped}, SENTENCES, keep_attention=True).attention["regions"]
+    attention = teacher_force(ha, {**seen, "regions": gapped}, CAPTIONS, keep_attention=True).attention["regions"]
     torch.testing.assert_close(attention.sum((-2, -1)), torch.ones(2, 2, 3))
 
 
@@ -101,12 +101,12 @@ def test_each_variant_hears_what_table_1_says(variant: str, heard: list[str]) ->
 
 
 def test_without_attention_every_frame_counts_the_same() -> None:
-    attention = follow(model("na"), streams(), SENTENCES, keep_attention=True).attention
+    attention = teacher_force(model("na"), streams(), CAPTIONS, keep_attention=True).attention
     assert attention["regions"][0, 0, 0].flatten().tolist() == pytest.approx([1 / 9] * 9)
 
 
-def test_without_regions_the_places_of_the_first_stream_are_the_objects() -> None:
-    grid = {"appearance": noise_stream([3, 2], places=4, width=6), "motion": streams()["motion"]}
+def test_without_regions_the_locations_of_the_first_stream_are_the_objects() -> None:
+    grid = {"appearance": noise_stream([3, 2], locations=4, width=6), "motion": streams()["motion"]}
     ha = model(widths={"appearance": 6, "motion": 4})
     assert ha.sources == {"appearance": "appearance", "motion": "motion", CHOSEN: "appearance"}
     assert ha.object_attention(grid)[0, 0].std() > 0
@@ -162,7 +162,7 @@ def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
 
 
 def test_attention_of_a_film_becomes_a_distribution_within_each_frame() -> None:
-    looked = np.array([[[0.1, 0.3], [0.0, 0.0]], [[0.3, 0.1], [0.0, 0.0]]])  # two words, two frames, two places
+    looked = np.array([[[0.1, 0.3], [0.0, 0.0]], [[0.3, 0.1], [0.0, 0.0]]])  # two words, two frames, two locations
     assert within_frames(looked).tolist() == [[0.5, 0.5], [0.0, 0.0]]
 
 
@@ -218,7 +218,7 @@ def test_pointing_does_not_count_frames_that_are_not_looked_at() -> None:
 def test_a_captioner_follows_peoples_captions_word_by_word(trained: Run, shapes: Path) -> None:
     captioner = LoadedCaptioner.load(trained.folder)
     clips = read_annotations(shapes / "captions.jsonl")[:2]
-    found = captioner.follow(clips)
+    found = captioner.teacher_force(clips)
     known = [caption for clip in clips for caption in clip.captions]
     assert [caption.text for caption in found] == [
         " ".join(word if word in captioner.vocabulary.words else "<unk>" for word in text.split()) for text in known

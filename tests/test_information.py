@@ -25,12 +25,12 @@ REFERENCES = {
 }
 MATERIAL = Material(VOCABULARY, REFERENCES, num_words=30, max_words=5)
 STREAMS = {"appearance": noise_stream([2, 3, 2])}
-SENTENCES = torch.tensor([
+CAPTIONS = torch.tensor([
     [[BOS, 4, 5, 6, EOS], [BOS, 4, UNK, 6, EOS]],
     [[BOS, 4, 7, 6, EOS], [BOS, 4, 7, EOS, PAD]],
     [[BOS, 4, 7, EOS, PAD], [PAD] * 5],
 ])  # fmt: skip
-BATCH = Batch(("v", "w", "x"), STREAMS, SENTENCES)
+BATCH = Batch(("v", "w", "x"), STREAMS, CAPTIONS)
 
 
 def information(**settings: float) -> Information:
@@ -73,7 +73,7 @@ def test_a_batch_is_weighed_word_by_word() -> None:
 
 
 def test_videos_are_known_by_name_wherever_they_stand_in_a_batch() -> None:
-    other = Batch(("x", "w", "v"), STREAMS, SENTENCES)
+    other = Batch(("x", "w", "v"), STREAMS, CAPTIONS)
     found = information().of_words(torch.tensor([5, 7, 5]), torch.tensor([2, 1, 0]), other)
     torch.testing.assert_close(found, torch.tensor([9 / 16 * log(3), log(3 / 2), 0.0]))
 
@@ -91,7 +91,7 @@ def test_any_model_learns_by_it_and_without_lambda_it_is_cross_entropy_exactly(n
         settings = {"name": name, "hidden_size": 8, "embedding_size": 4, **ALONE.get(name, {})}
         model = build_model(settings, {"appearance": 6}, len(VOCABULARY))
         torch.manual_seed(1)  # the same dropout
-        result = build_loss(loss, MATERIAL)(model, BATCH, own_words=0.3)
+        result = build_loss(loss, MATERIAL)(model, BATCH, sampling_rate=0.3)
         result.total.backward()
         assert result.weight == 17  # words but PAD and UNK: a weight makes no word count twice
         gradients[str(loss)] = (result.total, [parameter.grad for parameter in model.parameters()])
@@ -120,6 +120,6 @@ def test_nothing_of_it_is_kept_in_a_run_because_the_captions_say_it_again() -> N
 
 
 def test_a_video_without_known_captions_is_one_clear_line() -> None:
-    stranger = Batch(("v", "w", "val7"), STREAMS, SENTENCES)
+    stranger = Batch(("v", "w", "val7"), STREAMS, CAPTIONS)
     with pytest.raises(WatchwordError, match="no captions of 'val7'"):
         information().of_words(torch.tensor([4]), torch.tensor([0]), stranger)

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from conftest import noise_stream
-from watchword.decoding import beam, follow, greedy, rescore
+from watchword.decoding import beam, greedy, rescore, teacher_force
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.models import MODELS, Captioner, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 
 NUM_WORDS = 14
 LENGTHS = [5, 3, 4]
-SENTENCES = torch.tensor([
+CAPTIONS = torch.tensor([
     [[BOS, 5, 6, EOS, PAD, PAD], [BOS, 7, 8, 9, 10, EOS]],
     [[BOS, 11, EOS, PAD, PAD, PAD], [BOS, 4, 4, 13, EOS, PAD]],
     [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
@@ -63,19 +63,19 @@ VARIANTS: dict[str, dict[str, object]] = {
     "dual_afr projected": {**DUAL_AFR, "feature_size": 8, "kernel": "receptive"},
     "dual_afr normalised": {"normalise": True, **DUAL_AFR},
     "dual_afr single": {"variant": "single", "layer": 1, **DUAL_AFR},
-    **{f"dual_afr hard {hard}": {"variant": "hard", "hard": hard, **DUAL_AFR} for hard in ("both", "layers", "places")},
+    **{f"dual_afr hard {one}": {"variant": "hard", "hard": one, **DUAL_AFR} for one in ("both", "layers", "locations")},
 }
 WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
-# Parameters that only a loss of the model's own teaches; and those that choose among places, where motion has but one:
+# Parameters that only a loss of the model's own teaches; and those that choose among locations, where motion has one:
 # their tests are elsewhere.
 TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("refocus vre", "refocus projected"), ("watcher.refocusing.",)
+    ("refocus vre", "refocus projected"), ("encoder.refocusing.",)
 ) | dict.fromkeys(
     ("stats stats", "stats st", "stats ts", "stats regions", "stats normalised"), ("st.1.attend.", "ts.1.attend.")
 ) | {
-    "dual_afr hard both": ("over_places.", "over_layers."),
-    "dual_afr hard layers": ("over_places.", "over_layers."),
-    "dual_afr hard places": ("over_places.",),
+    "dual_afr hard both": ("over_locations.", "over_layers."),
+    "dual_afr hard layers": ("over_locations.", "over_layers."),
+    "dual_afr hard locations": ("over_locations.",),
 }
 
 pytestmark = pytest.mark.parametrize("name", [*(name for name in MODELS if name not in WITH_VARIANTS), *VARIANTS])
@@ -94,12 +94,12 @@ def small(name: str, dropout: float = 0.0) -> Captioner:
 def streams(pad: int = 0) -> dict[str, Stream]:
     return {
         "appearance": noise_stream(LENGTHS, width=6, seed=1, pad=pad),
-        "motion": noise_stream(LENGTHS, places=1, width=4, seed=2, pad=pad),
+        "motion": noise_stream(LENGTHS, locations=1, width=4, seed=2, pad=pad),
     }
 
 
 def log_probabilities(model: Captioner, pad: int = 0) -> torch.Tensor:
-    return model.log_probabilities(follow(model, streams(pad), SENTENCES[:, :, 1:]).outputs)
+    return model.log_probabilities(teacher_force(model, streams(pad), CAPTIONS[:, :, 1:]).outputs)
 
 
 def test_padding_of_videos_changes_nothing(name: str) -> None:
@@ -107,26 +107,26 @@ def test_padding_of_videos_changes_nothing(name: str) -> None:
     torch.testing.assert_close(log_probabilities(model), log_probabilities(model, pad=3), rtol=1e-4, atol=1e-5)
 
 
-def test_a_moment_with_nothing_to_see_does_not_hide_those_after_it(name: str) -> None:
+def test_a_time_step_with_nothing_to_see_does_not_hide_those_after_it(name: str) -> None:
     model = small(name).eval()
     gapped = streams()
     for stream in gapped.values():
         stream.mask[0, 1] = False
         stream.values[0, 1] = 0
-    before = follow(model, gapped, SENTENCES[:, :, 1:]).outputs
+    before = teacher_force(model, gapped, CAPTIONS[:, :, 1:]).outputs
     largest = 0.0
-    for push in (3, -3, 30, -30):  # one place alone is seen by hard attention: some push makes it the one
+    for push in (3, -3, 30, -30):  # one location alone is seen by hard attention: some push makes it the one
         changed = {key: replace(stream, values=stream.values.clone()) for key, stream in gapped.items()}
-        changed["appearance"].values[0, LENGTHS[0] - 1] += push  # the last moment of the first video
-        after = follow(model, changed, SENTENCES[:, :, 1:]).outputs
+        changed["appearance"].values[0, LENGTHS[0] - 1] += push  # the last time step of the first video
+        after = teacher_force(model, changed, CAPTIONS[:, :, 1:]).outputs
         largest = max(largest, (before - after)[0].abs().max().item())
     assert largest > 1e-4
 
 
-def test_sentences_of_a_video_do_not_hear_each_other(name: str) -> None:
+def test_captions_of_a_video_do_not_hear_each_other(name: str) -> None:
     model = small(name).eval()
     together = log_probabilities(model)
-    alone = model.log_probabilities(follow(model, streams(), SENTENCES[:, 1:2, 1:]).outputs)
+    alone = model.log_probabilities(teacher_force(model, streams(), CAPTIONS[:, 1:2, 1:]).outputs)
     torch.testing.assert_close(together[:, 1:2], alone, rtol=1e-4, atol=1e-5)
 
 
@@ -134,14 +134,14 @@ def test_a_video_does_not_see_its_neighbours_in_the_batch(name: str) -> None:
     model = small(name).eval()
     together = log_probabilities(model)
     alone = {key: Stream(*(part[1:2] for part in vars(stream).values())) for key, stream in streams().items()}
-    single = model.log_probabilities(follow(model, alone, SENTENCES[1:2, :, 1:]).outputs)
+    single = model.log_probabilities(teacher_force(model, alone, CAPTIONS[1:2, :, 1:]).outputs)
     torch.testing.assert_close(together[1:2], single, rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_seen_changes_what_is_said(name: str) -> None:
     model = small(name).eval()
     other = {key: replace(stream, values=stream.values + 1) for key, stream in streams().items()}
-    changed = model.log_probabilities(follow(model, other, SENTENCES[:, :, 1:]).outputs)
+    changed = model.log_probabilities(teacher_force(model, other, CAPTIONS[:, :, 1:]).outputs)
     assert (changed.exp() - log_probabilities(model).exp())[:, 0, 0].abs().max() > 1e-4
 
 
@@ -168,7 +168,7 @@ LACKING = pytest.mark.parametrize("stream", ["appearance", "motion"])
 @LACKING
 def test_a_stream_that_a_video_lacks_changes_nothing_for_the_others(name: str, stream: str) -> None:
     model = small(name).eval()
-    found = model.log_probabilities(follow(model, absent(stream), SENTENCES[:, :, 1:]).outputs)
+    found = model.log_probabilities(teacher_force(model, absent(stream), CAPTIONS[:, :, 1:]).outputs)
     assert found[:, :, :, EOS].isfinite().all()
     torch.testing.assert_close(found[[0, 2]], log_probabilities(model)[[0, 2]], rtol=1e-4, atol=1e-5)
 
@@ -176,20 +176,20 @@ def test_a_stream_that_a_video_lacks_changes_nothing_for_the_others(name: str, s
 @LACKING
 def test_a_video_that_lacks_a_stream_is_alone_as_in_a_batch(name: str, stream: str) -> None:
     model = small(name).eval()
-    together = model.log_probabilities(follow(model, absent(stream), SENTENCES[:, :, 1:]).outputs)
+    together = model.log_probabilities(teacher_force(model, absent(stream), CAPTIONS[:, :, 1:]).outputs)
     alone = {key: Stream(*(part[1:2] for part in vars(one).values())) for key, one in absent(stream).items()}
     alone[stream] = nothing(alone[stream].values.shape[-1])
-    single = model.log_probabilities(follow(model, alone, SENTENCES[1:2, :, 1:]).outputs)
+    single = model.log_probabilities(teacher_force(model, alone, CAPTIONS[1:2, :, 1:]).outputs)
     torch.testing.assert_close(together[1:2], single, rtol=1e-4, atol=1e-5)
 
 
 @LACKING
 def test_values_of_a_stream_that_a_video_lacks_do_not_count(name: str, stream: str) -> None:
     model = small(name).eval()
-    before = follow(model, absent(stream), SENTENCES[:, :, 1:], keep_attention=True)
+    before = teacher_force(model, absent(stream), CAPTIONS[:, :, 1:], keep_attention=True)
     other = absent(stream)
     other[stream].values[1] = 7.0
-    after = follow(model, other, SENTENCES[:, :, 1:], keep_attention=True)
+    after = teacher_force(model, other, CAPTIONS[:, :, 1:], keep_attention=True)
     torch.testing.assert_close(before.outputs, after.outputs, rtol=1e-5, atol=1e-6)
     for key, attention in before.attention.items():
         if key.rpartition(":")[2] == stream:
@@ -199,15 +199,16 @@ def test_values_of_a_stream_that_a_video_lacks_do_not_count(name: str, stream: s
 @LACKING
 def test_gradients_are_finite_where_a_video_lacks_a_stream(name: str, stream: str) -> None:
     model = small(name)
-    batch = Batch(("a", "b", "c"), absent(stream), SENTENCES)
-    CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0).total.backward()
+    batch = Batch(("a", "b", "c"), absent(stream), CAPTIONS)
+    CrossEntropy(CrossEntropySettings())(model, batch, sampling_rate=0.0).total.backward()
     for parameter, tensor in model.named_parameters():
         assert tensor.grad is None or tensor.grad.isfinite().all(), parameter
 
 
 def test_attention_is_a_distribution_over_what_is_really_there(name: str) -> None:
     model = small(name).eval()
-    for key, attention in follow(model, streams(pad=1), SENTENCES[:, :, 1:], keep_attention=True).attention.items():
+    forced = teacher_force(model, streams(pad=1), CAPTIONS[:, :, 1:], keep_attention=True)
+    for key, attention in forced.attention.items():
         mask = streams(pad=1)[key.rpartition(":")[2]].mask
         assert attention.shape == (3, 2, 5, *mask.shape[1:])
         torch.testing.assert_close(attention.sum((-2, -1)), torch.ones(3, 2, 5))
@@ -216,8 +217,8 @@ def test_attention_is_a_distribution_over_what_is_really_there(name: str) -> Non
 
 def test_every_parameter_learns(name: str) -> None:
     model = small(name)
-    batch = Batch(("a", "b", "c"), streams(), SENTENCES)
-    CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0).total.backward()
+    batch = Batch(("a", "b", "c"), streams(), CAPTIONS)
+    CrossEntropy(CrossEntropySettings())(model, batch, sampling_rate=0.0).total.backward()
     for parameter, tensor in model.named_parameters():
         if parameter.startswith(TAUGHT_ELSEWHERE.get(name, ())) or not tensor.requires_grad:
             continue
@@ -232,7 +233,7 @@ def test_padding_start_and_unknown_are_never_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("length_power", [0.0, 0.7])
-def test_a_found_sentence_scores_what_the_search_said(name: str, length_power: float) -> None:
+def test_a_found_caption_scores_what_the_search_said(name: str, length_power: float) -> None:
     """A search that mixes up the states of its beams fails here."""
     torch.manual_seed(3)
     model = small(name).eval()
@@ -240,9 +241,9 @@ def test_a_found_sentence_scores_what_the_search_said(name: str, length_power: f
         torch.nn.init.normal_(parameter, std=0.6)
     with torch.no_grad():
         found = beam(model, streams(), 5, 8, num_best=5, length_power=length_power)
-        assert len({tuple(sentence.tolist()) for sentence in found.sentences[0]}) == 5
+        assert len({tuple(caption.tolist()) for caption in found.captions[0]}) == 5
         torch.testing.assert_close(
-            found.scores, rescore(model, streams(), found.sentences, length_power), rtol=1e-4, atol=1e-4
+            found.scores, rescore(model, streams(), found.captions, length_power), rtol=1e-4, atol=1e-4
         )
 
 
@@ -256,9 +257,9 @@ def test_four_clips_are_learned_by_heart(name: str) -> None:
     batch = Batch(tuple("abcd"), seen, torch.cat([torch.full((4, 1, 1), BOS), said], -1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(150):
-        loss = CrossEntropy(CrossEntropySettings())(model, batch, own_words=0.0)
+        loss = CrossEntropy(CrossEntropySettings())(model, batch, sampling_rate=0.0)
         optimizer.zero_grad()
         (loss.total / loss.weight).backward()
         optimizer.step()
-    found = greedy(model.eval(), seen, 6).sentences
+    found = greedy(model.eval(), seen, 6).captions
     assert torch.equal(found, said[:, :, : found.shape[2]])

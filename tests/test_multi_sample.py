@@ -13,11 +13,11 @@ from watchword.models import build_model
 from watchword.models.dual_afr import Draw, DualAFR
 from watchword.tensors import BOS, EOS, PAD, Batch
 
-SENTENCE = torch.tensor([[[BOS, 5, 6, EOS]]])  # the second and the third word look at something
+CAPTION = torch.tensor([[[BOS, 5, 6, EOS]]])  # the second and the third word look at something
 
 
 class Told(nn.Module):
-    """A draw whose outcomes are given: for each call the choice of each sentence."""
+    """A draw whose outcomes are given: for each call the choice of each caption."""
 
     def __init__(self, outcomes: list[list[int]]) -> None:
         super().__init__()
@@ -38,17 +38,17 @@ def model_of(hard: str) -> tuple[DualAFR, Batch]:
     streams = {"low": noise_stream([2], 1, 3, seed=1), "deep": noise_stream([2], 1, 3, seed=2)}
     doubled = {name: type(one)(one.values.double(), one.mask, one.times, one.boxes) for name, one in streams.items()}
     assert isinstance(model, DualAFR)
-    return model, Batch(("a",), doubled, SENTENCE)
+    return model, Batch(("a",), doubled, CAPTION)
 
 
 def all_choices(model: DualAFR, batch: Batch, hard: str) -> tuple[Tensor, Tensor]:
-    """log p(Y|m) and log p(m) of every m: at each word one of two places, one of two layers, or both."""
+    """log p(Y|m) and log p(m) of every m: at each word one of two locations, one of two layers, or both."""
     draws = 2 if hard == "both" else 1  # a word
-    words = SENTENCE.shape[2] - 1
+    words = CAPTION.shape[2] - 1
     choices = list(product((0, 1), repeat=draws * (words - 1)))
     first = [[0] * len(choices)] * draws  # what the first word would choose is without effect
     model.draw = Told([*first, *(list(column) for column in zip(*choices, strict=True))])  # type: ignore[assignment]
-    likelihood, choice = draw_along(model, batch, SENTENCE[:, :, 1:].expand(-1, len(choices), -1), 0.0)
+    likelihood, choice = draw_along(model, batch, CAPTION[:, :, 1:].expand(-1, len(choices), -1), 0.0)
     model.draw = Draw()
     return likelihood[0], choice[0]
 
@@ -58,7 +58,7 @@ def gradient(model: DualAFR, value: Tensor) -> Tensor:
     return torch.cat([torch.zeros(0).double() if one is None else one.flatten() for one in found])
 
 
-@pytest.mark.parametrize("hard", ["both", "layers", "places"])
+@pytest.mark.parametrize("hard", ["both", "layers", "locations"])
 def test_the_estimator_is_right_in_the_mean_and_varies_less_than_the_plain_one(hard: str) -> None:
     model, batch = model_of(hard)
     likelihood, choice = all_choices(model, batch, hard)
@@ -89,7 +89,7 @@ def test_the_mean_of_many_drawn_gradients_comes_near_the_exact_one() -> None:
     likelihood, choice = all_choices(model, batch, "both")
     likelihoods, choices = (part[torch.tensor(list(product(range(16), repeat=2)))] for part in (likelihood, choice))
     exact = -gradient(model, (choices.sum(-1).exp() * (likelihoods.logsumexp(-1) - torch.tensor(2.0).log())).sum())
-    many = Batch(("a",), batch.streams, SENTENCE.expand(-1, 4000, -1))  # 4,000 sentences of one video
+    many = Batch(("a",), batch.streams, CAPTION.expand(-1, 4000, -1))  # 4,000 captions of one video
     torch.manual_seed(5)
     drawn = gradient(model.train(), MultiSample(MultiSampleSettings(samples=2))(model, many, 0.0).total) / 4000
     assert (drawn - exact).norm() < 0.1 * exact.norm()
@@ -119,17 +119,17 @@ def test_more_samples_make_a_tighter_bound() -> None:
 def test_nothing_is_chosen_for_the_first_word_and_behind_the_end() -> None:
     model, batch = model_of("both")
     model.eval()
-    longer = torch.nn.functional.pad(SENTENCE[:, :, 1:], (0, 3), value=PAD)
+    longer = torch.nn.functional.pad(CAPTION[:, :, 1:], (0, 3), value=PAD)
     for part, same in zip(
-        draw_along(model, batch, longer, 0.0), draw_along(model, batch, SENTENCE[:, :, 1:], 0.0), strict=True
+        draw_along(model, batch, longer, 0.0), draw_along(model, batch, CAPTION[:, :, 1:], 0.0), strict=True
     ):
         torch.testing.assert_close(part, same)
-    assert draw_along(model, batch, SENTENCE[:, :, 1:2], 0.0)[1].item() == 0
+    assert draw_along(model, batch, CAPTION[:, :, 1:2], 0.0)[1].item() == 0
 
 
 def test_every_attention_learns_by_the_bound() -> None:
     model, batch = model_of("both")
-    loss = MultiSample(MultiSampleSettings())(model.train(), batch, own_words=0.3)
+    loss = MultiSample(MultiSampleSettings())(model.train(), batch, sampling_rate=0.3)
     loss.total.backward()
     assert float(loss.weight) == 3
     for name, parameter in model.named_parameters():

@@ -26,11 +26,11 @@ def test_table_4_is_one_convolution_and_one_halving_for_each_pool(depth: int) ->
 
 
 @pytest.mark.parametrize("layer", ["pool2", "pool3", "pool4"])
-@pytest.mark.parametrize(("table", "places"), [(SPACE, C3D_SIDES), (TIME, C3D_MOMENTS)])
+@pytest.mark.parametrize(("table", "locations"), [(SPACE, C3D_SIDES), (TIME, C3D_MOMENTS)])
 def test_with_receptive_kernels_all_layers_see_exactly_what_the_deepest_sees(
-    layer: str, table: dict[str, Field], places: dict[str, int]
+    layer: str, table: dict[str, Field], locations: dict[str, int]
 ) -> None:
-    ratio = ratio_of(places[layer], places["pool5"])
+    ratio = ratio_of(locations[layer], locations["pool5"])
     aligned = seen_through(pooling(ratio), convolution(kernel_of(ratio, "receptive")))
     assert aligned == TABLE_5[layer]
     assert aligned.over(table[layer]) == table["pool5"]
@@ -70,27 +70,27 @@ def test_c3d_layers_of_32_frames_come_out_as_large_as_its_deepest(layer: str, wi
 
 @pytest.mark.parametrize("rule", ["appendix", "receptive"])
 @pytest.mark.parametrize("ratio", [1, 2, 4])
-def test_a_place_feels_its_field_and_nothing_beside_it(rule: str, ratio: int) -> None:
+def test_a_location_feels_its_field_and_nothing_beside_it(rule: str, ratio: int) -> None:
     """The reckoning against the network itself, along time: which inputs have a gradient."""
     torch.manual_seed(0)
-    moments, place = 6 * ratio, 3  # the place, counted from 1
+    time_steps, location = 6 * ratio, 3  # the location, counted from 1
     align = ConvolutionAlignment(1, 4, (ratio, 1, 1), rule)  # type: ignore[arg-type]
-    felt = torch.zeros(moments, dtype=torch.bool)
+    felt = torch.zeros(time_steps, dtype=torch.bool)
     for seed in range(20):  # max pooling lets one input through at a time
-        maps = torch.randn(1, 1, moments, 1, 1, generator=torch.Generator().manual_seed(seed), requires_grad=True)
-        align(maps, torch.ones_like(maps))[0, place - 1].sum().backward()
+        maps = torch.randn(1, 1, time_steps, 1, 1, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+        align(maps, torch.ones_like(maps))[0, location - 1].sum().backward()
         assert maps.grad is not None
         felt |= maps.grad[0, 0, :, 0, 0] != 0
     field = seen_through(pooling(ratio), convolution(kernel_of(ratio, rule)))  # type: ignore[arg-type]
-    seen = range(field.stride * place + field.first, field.stride * place + field.last + 1)
-    assert [moment + 1 for moment in range(moments) if felt[moment]] == list(seen)
+    seen = range(field.stride * location + field.first, field.stride * location + field.last + 1)
+    assert [time_step + 1 for time_step in range(time_steps) if felt[time_step]] == list(seen)
 
 
-def test_pooling_takes_all_that_a_deepest_place_sees() -> None:
+def test_pooling_takes_all_that_a_deepest_location_sees() -> None:
     """Ratio 2: windows of 4 that overlap, by hand."""
     maps = torch.tensor([1.0, 5.0, 2.0, 0.0, 3.0, 4.0]).view(1, 1, 6, 1, 1)
     real = torch.ones_like(maps)
-    real[0, 0, 1] = 0  # nothing to see at the second moment
+    real[0, 0, 1] = 0  # nothing to see at the second time step
     for largest, expected in ((True, [2.0, 3.0, 4.0]), (False, [1.5, 5 / 3, 7 / 3])):
         align = PoolingAlignment(1, 1, (2, 1, 1), largest)
         align.embed = torch.nn.Identity()  # type: ignore[assignment]

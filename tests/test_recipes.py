@@ -104,3 +104,45 @@ def test_every_recipe_of_the_project_is_valid(file: Path) -> None:
     recipe = read_recipe(file)
     read_model_config(recipe.model)
     assert recipe.about
+
+
+OLD = """
+start = "runs/first"
+[data]
+captions = "captions.jsonl"
+store = "store"
+moments = 14
+glimpse = 0.5
+blind = true
+[model]
+name = "gist"
+looks = ["appearance"]
+meaning_size = 7
+sharpness = 2.0
+[[phases]]
+averaging = 0.9
+[[phases]]
+averaging = 0.99
+[selection]
+votes = 5
+"""
+
+
+def test_old_keys_and_names_are_read_with_a_warning(path: Path) -> None:
+    path.write_text(OLD)
+    with pytest.warns(FutureWarning) as caught:
+        recipe = read_recipe(path, ["data.moments=9"])
+    assert (recipe.data.max_time_steps, recipe.data.frame_keep_rate, recipe.data.text_only) == (9, 0.5, True)
+    assert [phase.ema_decay for phase in recipe.phases] == [0.9, 0.99]
+    assert (recipe.init_from, recipe.selection.mbr_samples) == (path.parent / "runs" / "first", 5)
+    name, config = read_model_config(recipe.model)
+    assert (name, config.model_dump()["attended_streams"]) == ("embedding_conditioned", ("appearance",))
+    said = {str(warning.message).partition(";")[0] for warning in caught}
+    assert "data.moments of recipes is now called data.max_time_steps" in said
+    assert "model.name = 'gist' of recipes is now called 'embedding_conditioned'" in said
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("error::FutureWarning")
+def test_our_recipes_have_no_old_keys(path: Path) -> None:
+    read_recipe(path)

@@ -17,7 +17,7 @@ from conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe, read_recipe
 from watchword.data.dataset import Features
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.layers.key_frame import KeyFrameGRU
@@ -26,7 +26,7 @@ from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.losses.objective import Material
 from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, key_frame_loss
 from watchword.models import build_model
-from watchword.models.refocus import Refocus, frames_of, places_of
+from watchword.models.refocus import Refocus, frames_of, locations_of
 from watchword.research.papers.refocus import shares
 from watchword.research.papers.refocus_figure import Strip, film_strips, shown_frames
 from watchword.research.papers.refocus_passes import Looks
@@ -38,7 +38,7 @@ from watchword.types import Caption
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}
-SENTENCES = torch.tensor([
+CAPTIONS = torch.tensor([
     [[BOS, 5, 6, EOS, PAD], [BOS, 7, 8, 9, EOS]],
     [[BOS, 4, EOS, PAD, PAD], [BOS, 4, 4, 8, EOS]],
     [[BOS, 9, 5, 7, EOS], [PAD, PAD, PAD, PAD, PAD]],
@@ -55,11 +55,11 @@ def vre(**changes: Any) -> Refocus:
 
 
 def streams() -> dict[str, Stream]:
-    return {"appearance": noise_stream(LENGTHS, places=3, width=6, seed=1)}
+    return {"appearance": noise_stream(LENGTHS, locations=3, width=6, seed=1)}
 
 
 def batch() -> Batch:
-    return Batch(("a", "b", "c"), streams(), SENTENCES, ROWS)
+    return Batch(("a", "b", "c"), streams(), CAPTIONS, ROWS)
 
 
 def refocusing(**settings: Any) -> Refocusing:
@@ -99,29 +99,29 @@ def test_attention_multiplies_query_and_keys() -> None:
     torch.testing.assert_close(found[0, 0], expected.float())
 
 
-def test_frames_are_means_of_places_and_places_are_means_of_frames() -> None:
+def test_frames_are_means_of_locations_and_locations_are_means_of_frames() -> None:
     stream = streams()["appearance"]
     frames, real = frames_of(stream)
-    places, there = places_of(stream)
+    locations, there = locations_of(stream)
     torch.testing.assert_close(frames[1, :4], stream.values[1, :4].mean(1))  # Eq. 2
-    torch.testing.assert_close(places[1], stream.values[1, :4].mean(0))      # Eq. 3: padding does not count
+    torch.testing.assert_close(locations[1], stream.values[1, :4].mean(0))      # Eq. 3: padding does not count
     assert real.sum(1).tolist() == LENGTHS
     assert bool(there.all())
 
 
 def test_the_key_frame_is_the_most_relevant_real_frame_and_is_read_from() -> None:
     model = vre().eval()
-    _, states, relevance, key = model.watch(streams())
+    _, states, relevance, key = model.encode_passes(streams())
     torch.testing.assert_close(relevance.exp().sum(1), torch.ones(3))
     assert relevance.exp()[1, 4:].max() == 0
     assert torch.equal(key, relevance.argmax(1))
     frames, _ = frames_of(streams()["appearance"])
     lengths = torch.tensor(LENGTHS)
-    first = model.watcher.read(frames, lengths, lengths // 2)
-    again = model.watcher.read(frames, lengths, key)
-    hear = model.watcher.with_sound
+    first = model.encoder.read(frames, lengths, lengths // 2)
+    again = model.encoder.read(frames, lengths, key)
+    hear = model.encoder.with_sound
     torch.testing.assert_close(states["video"][:, 0], hear(first).tanh())  # o1
-    merged = model.watcher.merge(torch.cat([first, again], -1)).tanh()
+    merged = model.encoder.merge(torch.cat([first, again], -1)).tanh()
     torch.testing.assert_close(states["video"][:, 1], hear(merged).tanh())  # o2
     assert torch.equal(states["cell"], states["video"])
     assert states["hidden"].abs().max() == 0
@@ -129,10 +129,10 @@ def test_the_key_frame_is_the_most_relevant_real_frame_and_is_read_from() -> Non
 
 def test_the_first_input_is_what_was_seen_and_no_word() -> None:
     model = vre().eval()
-    before = follow(model, streams(), SENTENCES[:, :, 1:]).outputs
+    before = teacher_force(model, streams(), CAPTIONS[:, :, 1:]).outputs
     with torch.no_grad():
         model.embedding.weight[BOS] += 9
-    assert torch.equal(before, follow(model, streams(), SENTENCES[:, :, 1:]).outputs)
+    assert torch.equal(before, teacher_force(model, streams(), CAPTIONS[:, :, 1:]).outputs)
 
 
 def test_what_is_normalised_is_not_driven_to_where_nothing_is_learned() -> None:
@@ -141,10 +141,10 @@ def test_what_is_normalised_is_not_driven_to_where_nothing_is_learned() -> None:
     for normalise in (False, True):
         model = vre(normalise=normalise).eval()
         with torch.no_grad():
-            for name, parameter in model.watcher.named_parameters():
+            for name, parameter in model.encoder.named_parameters():
                 if "combine" in name or "with_sound" in name or "merge" in name:
                     parameter.mul_(1 if name.endswith("1.weight") else 1000)  # not the scale of the norm itself
-            video = model.watch(streams())[1]["video"]
+            video = model.encode_passes(streams())[1]["video"]
         shares.append(float((video.abs() > 0.99).float().mean()))
     assert shares[0] > 0.95
     assert shares[1] < 0.3
@@ -165,10 +165,10 @@ def test_streams_without_a_part_are_one_line(settings: dict[str, str], widths: d
 
 def test_sound_is_heard_where_there_is_some() -> None:
     heard = build_model(SMALL, {"appearance": 6, "audio": 4}, 12).eval()
-    sound = noise_stream([5, 2, 1], places=1, width=4, seed=3)
-    before = follow(heard, streams() | {"audio": sound}, SENTENCES[:, :, 1:]).outputs
+    sound = noise_stream([5, 2, 1], locations=1, width=4, seed=3)
+    before = teacher_force(heard, streams() | {"audio": sound}, CAPTIONS[:, :, 1:]).outputs
     louder = Stream(sound.values * 2, sound.mask, sound.times, sound.boxes)
-    after = follow(heard, streams() | {"audio": louder}, SENTENCES[:, :, 1:]).outputs
+    after = teacher_force(heard, streams() | {"audio": louder}, CAPTIONS[:, :, 1:]).outputs
     assert (before - after).abs().amax((1, 2, 3)).min() > 1e-4
 
 
@@ -177,7 +177,7 @@ def test_sound_is_heard_where_there_is_some() -> None:
 
 def test_two_looks_side_by_side_lose_what_each_loses_alone() -> None:
     model, loss = vre().eval(), CrossEntropy(CrossEntropySettings())
-    losses, words, _, _ = refocusing().of_captions(model, batch(), own_words=0.0)
+    losses, words, _, _ = refocusing().of_captions(model, batch(), sampling_rate=0.0)
     second, _ = loss.of_videos(model, batch(), 0.0)
     FirstLook(CrossEntropySettings()).begin(model)
     first, count = loss.of_videos(model, batch(), 0.0)
@@ -190,7 +190,7 @@ def test_the_reward_of_a_caption_is_remembered_until_it_comes_again() -> None:
     losses, *_ = loss.of_captions(model, batch(), 0.0)
     shown = loss(model, batch(), 0.0).shown
     reward = (losses[:, 0] - losses[:, 1]).detach()  # Eq. 20
-    # offsets 0, 2, 4 of the videos and ROWS: b's sentences are its captions 1 and 0, c has only its caption 2
+    # offsets 0, 2, 4 of the videos and ROWS: b's captions are its captions 1 and 0, c has only its caption 2
     kept = loss.rewards.clone()
     torch.testing.assert_close(kept[:4], torch.tensor([reward[0, 0], reward[0, 1], reward[1, 1], reward[1, 0]]))
     torch.testing.assert_close(kept[6], reward[2, 0])
@@ -247,7 +247,7 @@ def test_only_the_reward_teaches_where_to_look(beta: float, moves: bool) -> None
     total = loss(model, batch(), 0.0).total
     total.backward()
     assert torch.isfinite(total)
-    for name, parameter in model.watcher.refocusing.named_parameters():
+    for name, parameter in model.encoder.refocusing.named_parameters():
         assert parameter.grad is not None
         assert bool(parameter.grad.abs().max() > 0) == moves, name
     assert all(parameter.grad is None for parameter in model.chooser.parameters())
@@ -262,16 +262,16 @@ def test_a_loss_for_two_looks_refuses_a_model_that_has_one() -> None:
 
 def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
     model = vre()
-    chosen = model.watch(streams())[3]
+    chosen = model.encode_passes(streams())[3]
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.fix_key_frames(restart=True)
     assert not torch.equal(model.cell.gates.weight, before["cell.gates.weight"])
     for parameter in model.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter)
-    assert torch.equal(model.watch(streams())[3], chosen)
+    assert torch.equal(model.encode_passes(streams())[3], chosen)
     model.fix_key_frames(restart=True)  # again: still those of the first time
-    assert torch.equal(model.watch(streams())[3], chosen)
+    assert torch.equal(model.encode_passes(streams())[3], chosen)
     gentle = vre()
     gentle.fix_key_frames(restart=False)
     assert torch.equal(gentle.cell.gates.weight, before["cell.gates.weight"])
@@ -279,16 +279,16 @@ def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
 
 def test_a_key_frame_that_is_drawn_is_drawn_by_its_relevance_and_only_while_training() -> None:
     model = vre(training_key="drawn")
-    torch.nn.init.normal_(model.watcher.refocusing.energy.weight, std=4)
-    seen = {"appearance": noise_stream([4], places=1, width=6, seed=4)}
+    torch.nn.init.normal_(model.encoder.refocusing.energy.weight, std=4)
+    seen = {"appearance": noise_stream([4], locations=1, width=6, seed=4)}
     torch.manual_seed(5)
     with torch.no_grad():
-        relevance = model.watch(seen)[2][0].exp()
-        keys = torch.cat([model.watch(seen)[3] for _ in range(300)])
+        relevance = model.encode_passes(seen)[2][0].exp()
+        keys = torch.cat([model.encode_passes(seen)[3] for _ in range(300)])
         torch.testing.assert_close(keys.bincount(minlength=4) / 300, relevance, atol=0.08, rtol=0)
         assert keys.unique().numel() > 1
         model.eval()
-        assert {int(model.watch(seen)[3]) for _ in range(20)} == {int(relevance.argmax())}
+        assert {int(model.encode_passes(seen)[3]) for _ in range(20)} == {int(relevance.argmax())}
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def schedule(data: Path, **changes: Any) -> Recipe:
     values: dict[str, Any] = {
         "seed": 3, "save_minutes": 0,
         "data": {"captions": data / "captions.jsonl", "store": data / "store", "streams": ("appearance_grid",),
-                 "videos_per_batch": 8, "captions_per_video": 6, "min_count": 1, "max_words": 15, "moments": 8},
+                 "videos_per_batch": 8, "captions_per_video": 6, "min_count": 1, "max_words": 15, "max_time_steps": 8},
         "model": SMALL | {"dropout": 0.2},
         "phases": [
             {"epochs": 1, "loss": {"name": "first_look"}} | common,
@@ -332,8 +332,8 @@ def test_the_whole_schedule_resumes_bit_for_bit(search: Path, tmp_path: Path, ph
     assert [row["phase"] for row in rows] == [0, 1, 1, 2, 3]
     assert rows[1]["better"] == 0 < rows[2]["better"] < 1
 
-    def cut(moment: loop.Moment) -> None:
-        if (moment.phase, moment.epoch, moment.batch) == (phase, epoch, 2) and not moment.scores:
+    def cut(progress: loop.TrainingProgress) -> None:
+        if (progress.phase, progress.epoch, progress.batch) == (phase, epoch, 2) and not progress.scores:
             raise CutError
 
     with pytest.raises(CutError):
@@ -363,8 +363,8 @@ def test_a_phase_tells_the_model_how_often_to_look(search: Path, tmp_path: Path)
     last = load_file(twice.folder / "last.safetensors")
     assert (int(last["model.passes"]), bool(last["model.fixed"])) == (2, True)
     name = "read.to_first.weight_hh_l0"
-    assert torch.equal(last[f"model.chooser.{name}"], best[f"watcher.{name}"])  # the best of the phase before
-    assert not torch.equal(last[f"model.watcher.{name}"], best[f"watcher.{name}"])
+    assert torch.equal(last[f"model.chooser.{name}"], best[f"encoder.{name}"])  # the best of the phase before
+    assert not torch.equal(last[f"model.encoder.{name}"], best[f"encoder.{name}"])
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_the_recipe_holds_the_schedule_of_the_paper() -> None:
     assert recipe.phases[1].loss["beta"] == 0.03
     assert set(recipe.phases[3].loss["rewards"]) == {"CIDEr", "ROUGE_L"}
     assert {phase.sampling.rate for phase in recipe.phases[:3] if phase.sampling} == {0.25}
-    assert (recipe.data.max_words, recipe.data.min_count, recipe.data.moments) == (15, 3, 20)
+    assert (recipe.data.max_words, recipe.data.min_count, recipe.data.max_time_steps) == (15, 3, 20)
     assert {phase.learning_rate for phase in recipe.phases[:3]} == {3e-4}
 
 
@@ -426,7 +426,7 @@ def test_key_frames_are_always_among_the_frames_that_are_shown() -> None:
 def test_the_strip_has_a_yellow_and_a_red_border() -> None:
     pictures = np.zeros((4, 48, 64, 3), np.uint8)
     picture = np.asarray(film_strips([Strip(pictures, 1, 3, [("GT", "a ball")])], height=48))
-    left = [8 + place * (64 + 6) for place in range(4)]
+    left = [8 + location * (64 + 6) for location in range(4)]
     assert picture[6 + 24, left[3]].tolist() == [205, 40, 40]
     assert picture[6 + 24, left[1] + 4].tolist() == [240, 190, 20]
     assert picture[6 + 24, left[0] + 4].tolist() == [0, 0, 0]
@@ -445,7 +445,7 @@ def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> 
     assert 0 <= summary["event_chance"] <= 1
     rows = json.loads((run.folder / "key_frames-val.json").read_text())["videos"]
     features = Features(Store(run.recipe.data.store), run.recipe.data)
-    keys = Run(run.folder).model().watch(features.read([row["video"] for row in rows]))[3]  # type: ignore[operator]
+    keys = Run(run.folder).model().encode_passes(features.read([row["video"] for row in rows]))[3]  # type: ignore[operator]
     assert [row["key"] for row in rows] == keys.tolist()
     assert (run.folder / "key_frames.png").exists()
     assert (run.folder / "places.png").exists()

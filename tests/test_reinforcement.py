@@ -54,7 +54,7 @@ class Table(nn.Module):
 
 
 def everything() -> Tensor:
-    """Every sentence that can be drawn within three words: ended, or cut."""
+    """Every caption that can be drawn within three words: ended, or cut."""
     ended = [
         (*words, EOS, *[PAD] * (2 - length))
         for length in range(3)
@@ -64,11 +64,11 @@ def everything() -> Tensor:
 
 
 def exact_gradient(loss: PolicyGradient, model: Table) -> Tensor:
-    """Of the expected reward, by writing down every sentence."""
-    sentences = everything().expand(2, -1, -1)
-    probabilities = rescore(model, STREAMS, sentences).exp()  # (B, all)
+    """Of the expected reward, by writing down every caption."""
+    captions = everything().expand(2, -1, -1)
+    probabilities = rescore(model, STREAMS, captions).exp()  # (B, all)
     torch.testing.assert_close(probabilities.sum(1), torch.ones(2, dtype=torch.float64))
-    spoken = [[" ".join(VOCABULARY.decode(sentence)) for sentence in own] for own in sentences.tolist()]
+    spoken = [[" ".join(VOCABULARY.decode(caption)) for caption in own] for own in captions.tolist()]
     rewards = torch.from_numpy(loss.index.reward(["a", "b"], spoken, loss.settings.rewards))
     return torch.autograd.grad(-(probabilities * rewards).sum(), model.table)[0]
 
@@ -97,7 +97,7 @@ def test_the_mean_of_the_estimator_is_the_exact_gradient(settings: dict[str, Any
 
 
 def test_a_baseline_makes_the_estimator_less_noisy() -> None:
-    def spread(settings: dict[str, Any]) -> float:
+    def expand_state(settings: dict[str, Any]) -> float:
         torch.manual_seed(2)
         model = Table()
         loss = build_loss(settings | {"rewards": {"ROUGE_L": 1.0}}, MATERIAL)
@@ -107,12 +107,12 @@ def test_a_baseline_makes_the_estimator_less_noisy() -> None:
         ]
         return float(torch.stack(found).var(0).sum())
 
-    with_others = spread({"name": "reinforce", "rollouts": 5})
-    without = 5 * spread({"name": "reinforce", "rollouts": 1}) / 25  # one rollout has no others: no baseline
+    with_others = expand_state({"name": "reinforce", "rollouts": 5})
+    without = 5 * expand_state({"name": "reinforce", "rollouts": 1}) / 25  # one rollout has no others: no baseline
     assert with_others < without
 
 
-def test_rewards_are_the_scores_of_the_same_sentences() -> None:
+def test_rewards_are_the_scores_of_the_same_captions() -> None:
     loss = build_loss({"name": "self_critical", "rewards": {"CIDEr": 1.0, "ROUGE_L": 2.0}, "eos": False}, MATERIAL)
     spoken = {"a": "go on", "b": "on go"}
     scores = ReferenceIndex(REFERENCES, context="line").score(spoken, ["CIDEr", "ROUGE_L"])
@@ -120,7 +120,7 @@ def test_rewards_are_the_scores_of_the_same_sentences() -> None:
     assert rewards[:, 0] == pytest.approx(scores.per_video["CIDEr"] + 2 * scores.per_video["ROUGE_L"], abs=1e-12)
 
 
-def test_with_the_end_as_a_word_a_sentence_that_stops_too_early_loses() -> None:
+def test_with_the_end_as_a_word_a_caption_that_stops_too_early_loses() -> None:
     """Without it "a man plays a" can beat "a man plays a game": the known trap of rewards without an end."""
     references = {"v": ["a man plays a guitar"], "w": ["a dog runs a race"], "x": ["people cook food"]}
     material = Material(Vocabulary(["a", "man", "plays"]), references, 20, 6)
@@ -133,7 +133,7 @@ def test_with_the_end_as_a_word_a_sentence_that_stops_too_early_loses() -> None:
     assert gap[True] < gap[False]
 
 
-def test_a_sentence_that_was_cut_gets_no_credit_for_an_end() -> None:
+def test_a_caption_that_was_cut_gets_no_credit_for_an_end() -> None:
     references = {"v": ["a man plays"], "w": ["a dog runs"], "x": ["people cook"]}
     index = ReferenceIndex(references, context="line", eos=True)
     ended, cut = index.reward(["v"], [["a man plays", "a man plays"]], {"CIDEr": 1.0}, [[True, False]])[0]
@@ -209,8 +209,8 @@ def test_a_phase_of_rewards_follows_cross_entropy_and_resumes_bit_for_bit(shapes
     class CutError(Exception):
         pass
 
-    def cut(moment: loop.Moment) -> None:
-        if moment.phase == 1 and moment.epoch == 1 and moment.batch == 2:
+    def cut(progress: loop.TrainingProgress) -> None:
+        if progress.phase == 1 and progress.epoch == 1 and progress.batch == 2:
             raise CutError
 
     with pytest.raises(CutError):

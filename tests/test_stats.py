@@ -16,7 +16,7 @@ from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.data.annotations import read_annotations
 from watchword.data.categories import write_categories
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import Material, build_loss
@@ -37,7 +37,7 @@ from watchword.types import Caption, Clip, Frames
 QUERY, SIZE, WIDTH = 5, 6, 4
 SMALL = {"name": "stats", "hidden_size": 12, "embedding_size": 8, "feature_size": 10, "attention_size": 6,
          "dropout": 0.0}  # fmt: skip
-SENTENCES = torch.tensor([[[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]], [[BOS, 4, 4, EOS], [PAD, PAD, PAD, PAD]]])
+CAPTIONS = torch.tensor([[[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]], [[BOS, 4, 4, EOS], [PAD, PAD, PAD, PAD]]])
 MATERIAL = Material(Vocabulary(["go", "on", "up", "by"]), {"a": ["go on"], "b": ["up by"]}, num_words=6, max_words=3)
 
 
@@ -48,20 +48,20 @@ def small(**settings: object) -> Stats:
     return model
 
 
-def batch(pad: int = 0, sentences: Tensor = SENTENCES) -> Batch:
-    return Batch(("a", "b"), {"grid": noise_stream([5, 3], places=3, seed=1, pad=pad)}, sentences)
+def batch(pad: int = 0, captions: Tensor = CAPTIONS) -> Batch:
+    return Batch(("a", "b"), {"grid": noise_stream([5, 3], locations=3, seed=1, pad=pad)}, captions)
 
 
-def seen(lengths: list[int], places: int = 3) -> tuple[Tensor, Tensor, Tensor]:
-    """Values, mask, and queries of two sentences a video."""
-    stream = noise_stream(lengths, places, SIZE, seed=3)
+def seen(lengths: list[int], locations: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """Values, mask, and queries of two captions a video."""
+    stream = noise_stream(lengths, locations, SIZE, seed=3)
     return stream.values, stream.mask, torch.randn(len(lengths), 2, QUERY, generator=torch.Generator().manual_seed(4))
 
 
 # --- the equations ---------------------------------------------------------------------------------------------------
 
 
-def test_a_grids_cells_are_weighed_by_their_mean_over_time_and_alike_in_all_moments() -> None:
+def test_a_grids_cells_are_weighed_by_their_mean_over_time_and_alike_in_all_time_steps() -> None:
     values, mask, query = seen([4, 2])
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean", has_grid=True)
     weights = st.look(query, st.encode(values, mask)["keys"], mask)
@@ -69,11 +69,11 @@ def test_a_grids_cells_are_weighed_by_their_mean_over_time_and_alike_in_all_mome
         cells = values[row, :length].mean(0)
         mixed = st.attend.from_query(query[row]).unsqueeze(1) + st.attend.from_value(cells)
         expected = st.attend.energy(mixed.tanh()).squeeze(-1).softmax(-1)  # (S, N)
-        for moment in range(length):
-            torch.testing.assert_close(weights[row, :, moment], expected)
+        for time_step in range(length):
+            torch.testing.assert_close(weights[row, :, time_step], expected)
 
 
-def test_regions_are_weighed_moment_by_moment() -> None:
+def test_regions_are_weighed_time_step_by_time_step() -> None:
     values, mask, query = seen([3])
     mask[0, 1, 2] = False
     values[0, 1, 2] = 0
@@ -86,35 +86,35 @@ def test_regions_are_weighed_moment_by_moment() -> None:
 
 
 @pytest.mark.parametrize("has_grid", [True, False])
-def test_the_lstm_reads_each_videos_moments_to_its_own_last(has_grid: bool) -> None:
-    """All sentences of all videos at once is the same as moment by moment, one sentence after the other."""
+def test_the_lstm_reads_each_videos_time_steps_to_its_own_last(has_grid: bool) -> None:
+    """All captions of all videos at once is the same as time step by time step, one caption after the other."""
     values, mask, query = seen([4, 2])
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "ranked", has_grid)
     memory = st.encode(values, mask)
     found = st(query, memory)
-    places = st.look(query, memory["keys"], mask)
+    locations = st.look(query, memory["keys"], mask)
     assert found.projections is not None
     for row, length in enumerate((4, 2)):
-        for sentence in range(2):
-            moments = places[row, sentence, :length].unsqueeze(1) @ values[row, :length]  # (F, 1, D)
-            _, (hidden, _) = st.reader(moments)
-            torch.testing.assert_close(found.features[row, sentence], hidden[0, 0])
-            torch.testing.assert_close(found.projections[row, sentence, :length], moments[:, 0] @ hidden[0, 0])
+        for caption in range(2):
+            time_steps = locations[row, caption, :length].unsqueeze(1) @ values[row, :length]  # (F, 1, D)
+            _, (hidden, _) = st.reader(time_steps)
+            torch.testing.assert_close(found.features[row, caption], hidden[0, 0])
+            torch.testing.assert_close(found.projections[row, caption, :length], time_steps[:, 0] @ hidden[0, 0])
 
 
 def test_mean_stands_beside_the_lstm() -> None:
     values, mask, query = seen([4, 2])
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean_ranked", has_grid=True)
     memory = st.encode(values, mask)
-    places = st.look(query, memory["keys"], mask)
-    moments = places[1, 0, :2].unsqueeze(1) @ values[1, :2]
-    expected = st.join(torch.cat([moments.mean(0)[0], st.reader(moments)[1][0][0, 0]]))
+    locations = st.look(query, memory["keys"], mask)
+    time_steps = locations[1, 0, :2].unsqueeze(1) @ values[1, :2]
+    expected = st.join(torch.cat([time_steps.mean(0)[0], st.reader(time_steps)[1][0][0, 0]]))
     torch.testing.assert_close(st(query, memory).features[1, 0], expected)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "lstm", "mean_ranked"])
-def test_one_place_a_moment_is_read_once_a_video_with_the_same_result(pooling: str) -> None:
-    values, mask, query = seen([4, 2], places=1)
+def test_one_location_a_time_step_is_read_once_a_video_with_the_same_result(pooling: str) -> None:
+    values, mask, query = seen([4, 2], locations=1)
     st = SpatioTemporal(QUERY, SIZE, WIDTH, pooling, has_grid=True)  # type: ignore[arg-type]
     once = st(query, st.encode(values, mask))
     padded = torch.nn.functional.pad(values, (0, 0, 0, 1)), torch.nn.functional.pad(mask, (0, 1))
@@ -125,7 +125,7 @@ def test_one_place_a_moment_is_read_once_a_video_with_the_same_result(pooling: s
         torch.testing.assert_close(once.projections, anew.projections)
 
 
-def test_at_low_temperature_ts_is_one_moment_and_its_places() -> None:
+def test_at_low_temperature_ts_is_one_time_step_and_its_locations() -> None:
     """Eq. 9 to 11 with their argmax, on regions that are not always there."""
     values, mask, query = seen([4, 3])
     mask[0, :, 1] = torch.tensor([True, False, True, False])
@@ -134,19 +134,19 @@ def test_at_low_temperature_ts_is_one_moment_and_its_places() -> None:
     ts = TemporoSpatial(QUERY, SIZE, WIDTH, temperature=1e-4)
     found = ts(query, ts.encode(values, mask))
     for row in range(2):
-        for sentence in range(2):
-            moments = zip(values[row], mask[row], strict=True)
-            means = torch.stack([moment[real].mean(0) for moment, real in moments if real.any()])
+        for caption in range(2):
+            time_steps = zip(values[row], mask[row], strict=True)
+            means = torch.stack([time_step[real].mean(0) for time_step, real in time_steps if real.any()])
 
-            def energies(attend: torch.nn.Module, rows: Tensor, asked: Tensor = query[row, sentence]) -> Tensor:
+            def energies(attend: torch.nn.Module, rows: Tensor, asked: Tensor = query[row, caption]) -> Tensor:
                 return attend.energy((attend.from_query(asked) + attend.from_value(rows)).tanh()).squeeze(-1)  # type: ignore[operator]
 
             chosen = int(energies(ts.choose, means).argmax())  # Eq. 9
             real = mask[row, chosen]
-            places = energies(ts.attend, values[row, chosen][real]).softmax(-1)  # Eq. 10
-            torch.testing.assert_close(found.weights[row, sentence, chosen][real], places, atol=1e-4, rtol=1e-3)
-            expected = places @ values[row, chosen][real]  # Eq. 11
-            torch.testing.assert_close(found.features[row, sentence], expected, atol=1e-4, rtol=1e-3)
+            locations = energies(ts.attend, values[row, chosen][real]).softmax(-1)  # Eq. 10
+            torch.testing.assert_close(found.weights[row, caption, chosen][real], locations, atol=1e-4, rtol=1e-3)
+            expected = locations @ values[row, chosen][real]  # Eq. 11
+            torch.testing.assert_close(found.features[row, caption], expected, atol=1e-4, rtol=1e-3)
 
 
 def test_fusion_is_equation_12() -> None:
@@ -171,7 +171,7 @@ def test_words_long_said_are_heard_beside_the_lstms_state() -> None:
 @pytest.mark.parametrize("variant", ["st", "ts", "stats"])
 def test_a_share_of_st_is_known_for_every_word(variant: str) -> None:
     model = small(variant=variant).eval()
-    states = model.retrace(batch().streams, SENTENCES[:, :, 1:])
+    states = model.retrace(batch().streams, CAPTIONS[:, :, 1:])
     shares = torch.stack([model.share_of_st(state)["grid"] for state in states], -1)
     assert shares.shape == (2, 2, 3)
     if variant == "stats":
@@ -181,7 +181,7 @@ def test_a_share_of_st_is_known_for_every_word(variant: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"variant": "ts"}, {"pooling": "ranked"}, {"without_grid": ["grid"]}])
-def test_every_parameter_learns_where_there_are_places_to_choose_from(settings: dict[str, object]) -> None:
+def test_every_parameter_learns_where_there_are_locations_to_choose_from(settings: dict[str, object]) -> None:
     model = small(**settings)
     build_loss({"name": "cross_entropy"}, MATERIAL)(model, batch(), 0.0).total.backward()
     for name, parameter in model.named_parameters():
@@ -192,13 +192,13 @@ def test_every_parameter_learns_where_there_are_places_to_choose_from(settings: 
 # --- the ranked loss -------------------------------------------------------------------------------------------------
 
 
-def test_the_ranked_loss_of_three_moments_by_hand() -> None:
+def test_the_ranked_loss_of_three_time_steps_by_hand() -> None:
     losses = ranking_losses(torch.tensor([[[0.0, 1.0, 3.0]]]), torch.tensor([[True, True]]), margin=1.0)
     expected = (math.log(2) + math.log(1 + math.exp(-1))) / 2  # zeta 0 and -1
     assert losses.item() == pytest.approx(expected)
 
 
-def test_pairs_with_nothing_to_see_do_not_rank_and_one_moment_alone_costs_nothing() -> None:
+def test_pairs_with_nothing_to_see_do_not_rank_and_one_time_step_alone_costs_nothing() -> None:
     projections = torch.tensor([[[0.0, 9.0, 0.0, 1.0]], [[2.0, 0.0, 0.0, 0.0]]])
     pairs = torch.tensor([[False, False, True], [False, False, False]])
     assert ranking_losses(projections, pairs, 1.0).flatten().tolist() == pytest.approx([math.log(2), 0.0])
@@ -206,18 +206,18 @@ def test_pairs_with_nothing_to_see_do_not_rank_and_one_moment_alone_costs_nothin
 
 def overhear(model: Captioner, one: Batch) -> Tensor:
     overheard = Overheard(model, margin=1.0)
-    follow(overheard, one.streams, one.sentences[:, :, 1:])
+    teacher_force(overheard, one.streams, one.captions[:, :, 1:])
     return overheard.mean()
 
 
-def test_neither_padding_words_nor_padding_moments_rank() -> None:
+def test_neither_padding_words_nor_padding_time_steps_rank() -> None:
     model = small()
     plain = overhear(model, batch())
-    longer = torch.nn.functional.pad(SENTENCES, (0, 3), value=PAD)
-    torch.testing.assert_close(overhear(model, batch(sentences=longer)), plain)
+    longer = torch.nn.functional.pad(CAPTIONS, (0, 3), value=PAD)
+    torch.testing.assert_close(overhear(model, batch(captions=longer)), plain)
     torch.testing.assert_close(overhear(model, batch(pad=2)), plain)
-    states = model.retrace(batch().streams, SENTENCES[:, :, 1:])
-    real = SENTENCES[:, :, 1:] != PAD  # the steps that say a word, also those of an empty sentence: BOS is not PAD
+    states = model.retrace(batch().streams, CAPTIONS[:, :, 1:])
+    real = CAPTIONS[:, :, 1:] != PAD  # the steps that say a word, also those of an empty caption: BOS is not PAD
     real[1, 1, 0] = True
     pairs = torch.tensor([[True] * 4, [True, True, False, False]])
     by_hand = torch.stack([ranking_losses(model.projections(state)["grid"], pairs, 1.0) for state in states], -1)
@@ -269,8 +269,8 @@ def test_ranking_is_learned_where_videos_have_a_direction() -> None:
         values = 0.3 * way * torch.arange(-3, 4).view(1, 7, 1, 1) + 0.5
         stream = Stream(values, torch.ones(count, 7, 2, dtype=torch.bool), torch.zeros(count, 7),
                         torch.zeros(count, 7, 2, 4))  # fmt: skip
-        sentence = torch.tensor([[BOS, 4, EOS]]).expand(count, 1, 3)
-        return Batch(tuple(str(row) for row in range(count)), {"grid": stream}, sentence)
+        caption = torch.tensor([[BOS, 4, EOS]]).expand(count, 1, 3)
+        return Batch(tuple(str(row) for row in range(count)), {"grid": stream}, caption)
 
     for number in range(120):
         loss = objective(model, drifting(number, 16), 0.0)
@@ -279,7 +279,7 @@ def test_ranking_is_learned_where_videos_have_a_direction() -> None:
         optimizer.step()
     held_out = drifting(10_000, 64)
     with torch.no_grad():
-        projections = model.projections(model.retrace(held_out.streams, held_out.sentences[:, :, 1:])[0])["grid"]
+        projections = model.projections(model.retrace(held_out.streams, held_out.captions[:, :, 1:])[0])["grid"]
     assert (projections.diff(dim=-1) > 0).float().mean() > 0.9
 
 
@@ -305,10 +305,10 @@ def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
     kinds = torch.eye(3)[:2].view(2, 1, 1, 3)
     category = Stream(kinds, torch.ones(2, 1, 1, dtype=torch.bool), torch.zeros(2, 1), torch.zeros(2, 1, 1, 4))
     streams = dict(batch().streams) | {"category": category}
-    followed = follow(model, streams, SENTENCES[:, :, 1:], keep_attention=True)
+    followed = teacher_force(model, streams, CAPTIONS[:, :, 1:], keep_attention=True)
     assert followed.attention.keys() == {"grid"}
     other = streams | {"category": replace(category, values=kinds.flip(0))}
-    assert (follow(model, other, SENTENCES[:, :, 1:]).outputs - followed.outputs).abs().max() > 1e-3
+    assert (teacher_force(model, other, CAPTIONS[:, :, 1:]).outputs - followed.outputs).abs().max() > 1e-3
     with pytest.raises(WatchwordError, match="needs a stream to look at"):
         build_model(SMALL, {"category": 3}, 8)
 
@@ -316,7 +316,7 @@ def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-def test_each_word_shows_the_moment_it_looked_at_most_and_its_hottest_place() -> None:
+def test_each_word_shows_the_time_step_it_looked_at_most_and_its_hottest_location() -> None:
     attention = np.zeros((2, 3, 4))
     attention[0, 2, 1], attention[0, 0, 0] = 0.7, 0.3
     attention[1, 1, 3] = 1
@@ -325,14 +325,14 @@ def test_each_word_shows_the_moment_it_looked_at_most_and_its_hottest_place() ->
     frames = Frames(np.full((3, 20, 40, 3), 90, np.uint8), np.arange(3.0))
     picture = np.asarray(draw_words(frames, ["a", "dog"], attention, np.broadcast_to(boxes, (3, 4, 4))))
     second_row = picture[picture.shape[0] // 2 :]
-    assert (second_row[..., 0].astype(int) - second_row[..., 2] > 60).any(), "no place glows"
+    assert (second_row[..., 0].astype(int) - second_row[..., 2] > 60).any(), "no location glows"
     with pytest.raises(WatchwordError, match="do not fit"):
         draw_words(frames, ["a"], attention, np.broadcast_to(boxes, (3, 4, 4)))
 
 
 def test_wording_counts_words_by_what_they_are() -> None:
     said = ["a man is playing a guitar", "a man is singing", "a small dog is running"]
-    found = wording_of([sentence.split() for sentence in said])
+    found = wording_of([caption.split() for caption in said])
     assert found.shares == {"verb": 3 / 8, "noun": 4 / 8, "adjective": 1 / 8}
     assert found.different_words == 7
     # man (2) and dog, guitar, playing, running (alphabet) are the five commonest
@@ -378,7 +378,7 @@ def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
     words = ["features", "categories", data / "captions.jsonl", "--store", data / "store"]
     assert "3 categories" in CliRunner().invoke(app, [str(word) for word in words]).output
     recipe = Recipe.read({
-        "data": {"captions": data / "captions.jsonl", "store": data / "store", "min_count": 1, "moments": 4,
+        "data": {"captions": data / "captions.jsonl", "store": data / "store", "min_count": 1, "max_time_steps": 4,
                  "streams": ["appearance_grid", "regions", "category"]},
         "model": SMALL, "phases": [{"epochs": 1, "loss": {"name": "ranked"}, "optimizer": "rmsprop"}],
     }, "test")  # fmt: skip

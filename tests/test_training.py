@@ -16,15 +16,15 @@ from safetensors.torch import load_file
 
 from conftest import noise_stream
 from watchword.config import Phase, Recipe, Sampling, Schedule
-from watchword.data.dataset import Slot, glimpse
-from watchword.decoding import Found, Speaker, consensus, follow, rescore
+from watchword.data.dataset import Slot, keep_frames
+from watchword.decoding import Hypotheses, StepModel, mbr_decode, rescore, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, OwnWords, word_losses
+from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, ScheduledSampling, word_losses
 from watchword.models import build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream, Streams
 from watchword.training import loop
-from watchword.training.evaluation import Search, evaluate, film_losses, open_split
+from watchword.training.evaluation import Search, evaluate, open_split, video_losses
 from watchword.training.run import Run
 from watchword.types import StreamArrays
 
@@ -88,8 +88,8 @@ def test_the_running_mean_of_the_weights_forgets_its_first_steps(shapes: Path, t
 
 
 def test_a_phase_that_averages_keeps_the_mean_and_learns_as_if_it_did_not(shapes: Path, tmp_path: Path) -> None:
-    for name, averaging in (("plain", 0.0), ("mean", 0.9)):
-        phases = [{"epochs": 2, "learning_rate": 0.02, "averaging": averaging}]
+    for name, ema_decay in (("plain", 0.0), ("mean", 0.9)):
+        phases = [{"epochs": 2, "learning_rate": 0.02, "ema_decay": ema_decay}]
         loop.train(recipe(shapes, phases=phases), tmp_path / name)
     plain, mean = weights(tmp_path / "plain"), weights(tmp_path / "mean")
     assert_same(plain, {name: tensor for name, tensor in mean.items() if not name.startswith("mean.")})
@@ -104,7 +104,7 @@ from watchword.config import read_recipe
 from watchword.training import loop
 import torch; torch.set_num_threads(1)
 seen = 0
-def report(moment):
+def report(time step):
     global seen
     seen += 1
     if seen == int(sys.argv[3]):
@@ -117,7 +117,7 @@ loop.train(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]), report)
 def test_a_killed_run_resumes_to_the_same_weights_bit_for_bit(shapes: Path, tmp_path: Path, batches: int) -> None:
     phases = [
         {"epochs": 2, "learning_rate": 0.01, "sampling": {"kind": "constant", "rate": 0.3}},
-        {"epochs": 2, "learning_rate": 0.005, "optimizer": "rmsprop", "begin": "best", "averaging": 0.9},
+        {"epochs": 2, "learning_rate": 0.005, "optimizer": "rmsprop", "begin": "best", "ema_decay": 0.9},
     ]
     whole = recipe(shapes, phases=phases, save_minutes=0)
     loop.train(whole, tmp_path / "whole")
@@ -153,10 +153,10 @@ def test_two_processes_give_the_loss_curve_of_one(shapes: Path, tmp_path: Path) 
         assert two["val_loss"] == pytest.approx(one["val_loss"], rel=1e-4)
 
 
-def test_a_word_weighs_the_same_in_a_short_and_in_a_long_sentence(tmp_path: Path) -> None:
+def test_a_word_weighs_the_same_in_a_short_and_in_a_long_caption(tmp_path: Path) -> None:
     """Two people say "go", one says "go on and on and on": after "go" the end must come with probability 2/3.
 
-    Batches hold sentences of like length; were each batch's mean loss taken, it would be 0.78, and captions get short.
+    Batches hold captions of like length; were each batch's mean loss taken, it would be 0.78, and captions get short.
     """
     captions = ["go", "go", "go on and on and on"]
     rows = [{"video": split, "split": split, "captions": captions} for split in ("train", "val")]
@@ -176,18 +176,18 @@ def test_a_word_weighs_the_same_in_a_short_and_in_a_long_sentence(tmp_path: Path
     go = torch.tensor([[run.vocabulary.encode(["go", "on"])]])
     with torch.no_grad():
         model = run.model()
-        after = model.log_probabilities(follow(model, batch.streams, go).outputs)[0, 0, 1].exp()
+        after = model.log_probabilities(teacher_force(model, batch.streams, go).outputs)[0, 0, 1].exp()
     assert float(after[EOS]) == pytest.approx(2 / 3, abs=0.04)
 
 
 def test_a_run_can_start_from_the_weights_of_another(shapes: Path, tmp_path: Path) -> None:
     first = loop.train(recipe(shapes, phases=[{"epochs": 3, "learning_rate": 0.02}]), tmp_path / "first")
     gentle = [{"epochs": 1, "learning_rate": 1e-9}]
-    second = loop.train(recipe(shapes, start=first.folder, phases=gentle, seed=9), tmp_path / "second")
+    second = loop.train(recipe(shapes, init_from=first.folder, phases=gentle, seed=9), tmp_path / "second")
     assert_close(second.model().state_dict(), first.model().state_dict())
-    assert Run(second.folder).recipe.start is not None
+    assert Run(second.folder).recipe.init_from is not None
     with pytest.raises(WatchwordError, match="made differently"):
-        loop.train(recipe(shapes, start=first.folder, model=SMALL | {"hidden_size": 12}), tmp_path / "third")
+        loop.train(recipe(shapes, init_from=first.folder, model=SMALL | {"hidden_size": 12}), tmp_path / "third")
 
 
 @pytest.mark.parametrize("model", [SMALL, SMALL | {"name": "refocus", "variant": "kbigru", "spatial": "none"}])
@@ -196,19 +196,20 @@ def test_words_alone_are_learned_of_films_that_nobody_has(shapes: Path, tmp_path
     films = [json.loads(line) for line in lines]
     unseen = [film | {"video": f"unseen_{film['video']}"} for film in films]
     (tmp_path / "text.jsonl").write_text("".join(json.dumps(film) + "\n" for film in unseen))
-    data = {"captions": tmp_path / "text.jsonl", "store": shapes / "store", "min_count": 1, "blind": True}
+    data = {"captions": tmp_path / "text.jsonl", "store": shapes / "store", "min_count": 1, "text_only": True}
     phases = [{"epochs": 8, "learning_rate": 0.03}]
-    loop.train(recipe(shapes, data=data, model=model, phases=phases), tmp_path / "blind")
-    rows = log_rows(tmp_path / "blind")
+    loop.train(recipe(shapes, data=data, model=model, phases=phases), tmp_path / "text_only")
+    rows = log_rows(tmp_path / "text_only")
     assert rows[-1]["val_loss"] < 0.8 * rows[0]["val_loss"]
-    said = evaluate([Run(tmp_path / "blind")], "val", Search(beam=1), ("CIDEr",)).captions
+    said = evaluate([Run(tmp_path / "text_only")], "val", Search(beam=1), ("CIDEr",)).captions
     assert len({caption.text for caption in said}) == 1, "it has seen something"
-    seeing = recipe(shapes, model=model, start=tmp_path / "blind", phases=[{"epochs": 2, "learning_rate": 0.03}])
+    phases = [{"epochs": 2, "learning_rate": 0.03}]
+    seeing = recipe(shapes, model=model, init_from=tmp_path / "text_only", phases=phases)
     loop.train(seeing, tmp_path / "seeing")
     first = log_rows(loop.train(recipe(shapes, model=model), tmp_path / "anew").folder)[0]
     assert log_rows(tmp_path / "seeing")[0]["loss"] < first["loss"]
     with pytest.raises(WatchwordError, match="lacks appearance of"):
-        loop.train(recipe(shapes, data=data | {"blind": False}, model=model), tmp_path / "none")
+        loop.train(recipe(shapes, data=data | {"text_only": False}, model=model), tmp_path / "none")
 
 
 def test_a_run_can_take_the_words_of_another_to_be_one_ensemble_with_it(shapes: Path, tmp_path: Path) -> None:
@@ -224,19 +225,19 @@ def test_a_run_can_take_the_words_of_another_to_be_one_ensemble_with_it(shapes: 
         evaluate([first, second], "val", Search(beam=1))
 
 
-@pytest.mark.parametrize(("by", "votes"), [("CIDEr", [7]), ("val_loss", [])])
-def test_sentences_vote_in_validation_only_where_they_choose_the_weights(
-    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, votes: list[int]
+@pytest.mark.parametrize(("by", "mbr_samples"), [("CIDEr", [7]), ("val_loss", [])])
+def test_captions_vote_in_validation_only_where_they_choose_the_weights(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, mbr_samples: list[int]
 ) -> None:
     asked: list[int] = []
 
-    def noted(speaker: Speaker, streams: Streams, num_sentences: int, max_words: int, **named: Any) -> Found:
-        asked.append(num_sentences)
-        return consensus(speaker, streams, num_sentences, max_words, **named)
+    def noted(speaker: StepModel, streams: Streams, num_captions: int, max_words: int, **named: Any) -> Hypotheses:
+        asked.append(num_captions)
+        return mbr_decode(speaker, streams, num_captions, max_words, **named)
 
-    monkeypatch.setattr("watchword.training.evaluation.consensus", noted)
-    loop.train(recipe(shapes, phases=[{"epochs": 1}], selection={"by": by, "votes": 7}), tmp_path / "run")
-    assert sorted(set(asked)) == votes
+    monkeypatch.setattr("watchword.training.evaluation.mbr_decode", noted)
+    loop.train(recipe(shapes, phases=[{"epochs": 1}], selection={"by": by, "mbr_samples": 7}), tmp_path / "run")
+    assert sorted(set(asked)) == mbr_samples
 
 
 def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Path) -> None:
@@ -254,8 +255,8 @@ def test_what_was_best_before_a_phase_survives_a_kill_in_its_first_epoch(shapes:
     class CutError(Exception):
         pass
 
-    def cut(moment: loop.Moment) -> None:  # the epoch is validated and its weights are kept, its place is not
-        if moment.phase == 1 and moment.scores:
+    def cut(progress: loop.TrainingProgress) -> None:  # after validation, before the position is kept
+        if progress.phase == 1 and progress.scores:
             raise CutError
 
     with pytest.raises(CutError):
@@ -391,9 +392,9 @@ def test_an_ensemble_of_runs_is_evaluated_as_one(shapes: Path, tmp_path: Path) -
 def test_the_losses_of_films_add_up_to_the_validation_loss(shapes: Path, tmp_path: Path) -> None:
     run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
     clips, _ = open_split([run], "val")
-    losses, words = film_losses(run, clips)
+    losses, words = video_losses(run, clips)
     assert losses.sum() / words.sum() == pytest.approx(log_rows(run.folder)[0]["val_loss"], rel=1e-5)
-    alone = film_losses(run, clips[1:2])
+    alone = video_losses(run, clips[1:2])
     assert alone[0][0] == pytest.approx(losses[1], rel=1e-5)
     assert alone[1][0] == words[1]
 
@@ -401,16 +402,16 @@ def test_the_losses_of_films_add_up_to_the_validation_loss(shapes: Path, tmp_pat
 # --- the data as batches -------------------------------------------------------------------------------------------
 
 
-def test_an_epoch_holds_every_sentence_once_and_little_padding(shapes: Path, tmp_path: Path) -> None:
+def test_an_epoch_holds_every_caption_once_and_little_padding(shapes: Path, tmp_path: Path) -> None:
     data = loop.Trainer(recipe(shapes), Run(tmp_path)).data
     slots = data.plan((1, 0, 0))
-    said = [(group.video, row) for slot in slots for group in slot.groups for row in group.sentences]
-    assert len(said) == len(set(said)) == data.num_sentences
+    said = [(group.video, row) for slot in slots for group in slot.groups for row in group.captions]
+    assert len(said) == len(set(said)) == data.num_captions
     assert data.plan((1, 0, 0)) == slots
     assert data.plan((1, 0, 1)) != slots
     padded = real = 0
     for slot in slots:
-        targets = data.batch(slot).sentences[:, :, 1:]
+        targets = data.batch(slot).captions[:, :, 1:]
         padded, real = padded + targets.numel(), real + int((targets != PAD).sum())
     assert real / padded > 0.8
 
@@ -430,24 +431,24 @@ def test_the_shares_of_processes_make_up_the_batch(shapes: Path, tmp_path: Path)
 def toy() -> tuple[Any, Batch]:
     torch.manual_seed(0)
     model = build_model(SMALL | {"dropout": 0.0}, {"appearance": 6}, 10)
-    sentences = torch.tensor([[[BOS, 5, UNK, EOS], [BOS, 7, EOS, PAD]], [[BOS, 8, EOS, PAD], [PAD] * 4]])
-    return model, Batch(("a", "b"), {"appearance": noise_stream([3, 2])}, sentences)
+    captions = torch.tensor([[[BOS, 5, UNK, EOS], [BOS, 7, EOS, PAD]], [[BOS, 8, EOS, PAD], [PAD] * 4]])
+    return model, Batch(("a", "b"), {"appearance": noise_stream([3, 2])}, captions)
 
 
-def test_a_glimpse_holds_the_asked_share_of_every_films_moments_in_their_order() -> None:
+def test_a_glimpse_holds_the_asked_share_of_every_films_time_steps_in_their_order() -> None:
     lengths = torch.tensor([7, 3, 1])
     mask = torch.arange(7) < lengths.unsqueeze(-1)  # (B, F)
     times = torch.arange(7.0).expand(3, 7)
     stream = Stream(times[:, :, None, None] + 1, mask.unsqueeze(-1), times, torch.zeros(3, 7, 1, 4))
     seen = set()
     for _ in range(200):
-        part = glimpse({"appearance": stream}, 0.5)["appearance"]
+        part = keep_frames({"appearance": stream}, 0.5)["appearance"]
         assert part.mask[..., 0].tolist() == [[True] * 4, [True] * 2 + [False] * 2, [True] + [False] * 3]
         for row, length in enumerate(lengths.tolist()):
-            moments = part.times[row][part.mask[row, :, 0]].tolist()
-            assert moments == sorted(set(moments))
-            assert max(moments) < length
-            assert part.values[row, : len(moments), 0, 0].tolist() == [moment + 1 for moment in moments]
+            time_steps = part.times[row][part.mask[row, :, 0]].tolist()
+            assert time_steps == sorted(set(time_steps))
+            assert max(time_steps) < length
+            assert part.values[row, : len(time_steps), 0, 0].tolist() == [time_step + 1 for time_step in time_steps]
         seen.add(tuple(part.times[0].tolist()))
     assert len(seen) > 25  # of the 35 ways to draw 4 of 7
 
@@ -456,10 +457,10 @@ def test_cross_entropy_counts_real_words_and_never_unknown_ones() -> None:
     model, batch = toy()
     loss = CrossEntropy(CrossEntropySettings())(model, batch, 0.0)
     assert int(loss.weight) == 6  # 5 EOS, 7 EOS, 8 EOS
-    spoken = Batch(batch.videos, batch.streams, batch.sentences[:, 1:])  # "7 EOS" of the first video alone
+    spoken = Batch(batch.videos, batch.streams, batch.captions[:, 1:])  # "7 EOS" of the first video alone
     with torch.no_grad():
         total = CrossEntropy(CrossEntropySettings())(model, spoken, 0.0).total
-        scored = rescore(model, batch.streams, spoken.sentences[:, :, 1:])
+        scored = rescore(model, batch.streams, spoken.captions[:, :, 1:])
     assert float(total) == pytest.approx(-float(scored[0]), rel=1e-5)
 
 
@@ -475,7 +476,7 @@ def test_scheduled_sampling_replaces_the_share_of_words_it_was_told() -> None:
     torch.manual_seed(0)
     outputs, words = torch.randn(50, 40, 16), torch.full((50, 40), 9)
     words[:, 20:] = PAD
-    heard = OwnWords(model, 0.25)(outputs, words)
+    heard = ScheduledSampling(model, 0.25)(outputs, words)
     assert (heard[:, 20:] == PAD).all()
     replaced = float((heard[:, :20] != 9).float().mean())
     drawn_nine = float(model.log_probabilities(outputs)[..., 9].exp().mean().detach())

@@ -1,26 +1,27 @@
-"""Recipes: TOML and `key=value` words become frozen, validated settings."""
+"""Recipes: TOML files with `key=value` overrides become frozen, validated settings."""
 
-import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from watchword.errors import WatchwordError, did_you_mean, unknown
 
 
 class Settings(BaseModel):
-    """Frozen, and no key that nobody reads."""
+    """Frozen; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Validated settings; the first mistake becomes one line that names its key."""
+        """Validated settings. The first mistake is raised as one line that names its key."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -35,7 +36,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _fields_at(cls, path: Sequence[int | str]) -> set[str]:
-        """The keys that the settings at a path of nested settings and lists know."""
+        """The known keys at a path of nested settings and lists."""
         owner: type[Settings] = cls
         for part in path:
             if isinstance(part, str) and part in owner.model_fields:
@@ -44,7 +45,7 @@ class Settings(BaseModel):
 
 
 def take_name(kind: str, settings: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The `name` of a table that says what is built, one that is known, and the other settings."""
+    """The `name` of a table, which must be known, and its other settings."""
     values = dict(settings)
     name = values.pop("name", None)
     if not isinstance(name, str):
@@ -62,8 +63,54 @@ def _settings_in(annotation: Any) -> Any:
         yield from _settings_in(argument)
 
 
+# Keys and names of recipes before 0.2: they are still read, with a warning. `*` stands for each item of a list.
+RENAMED_KEYS = {
+    "data.moments": "max_time_steps",
+    "data.glimpse": "frame_keep_rate",
+    "data.blind": "text_only",
+    "start": "init_from",
+    "phases.*.averaging": "ema_decay",
+    "selection.votes": "mbr_samples",
+    "model.meaning_size": "sentence_embedding_size",
+    "model.sharpness": "gamma",
+    "model.looks": "attended_streams",
+}
+RENAMED_VALUES = {("model.name", "gist"): "embedding_conditioned", ("model.hard", "places"): "locations"}
+
+
+def rename_keys(values: dict[str, Any], *, warn: bool = True) -> None:
+    """Replaces the old keys and values of a recipe's tables in place."""
+    for path, new in RENAMED_KEYS.items():
+        *parents, old = path.split(".")
+        for section in _sections(values, parents):
+            if old in section:
+                section[new] = section.pop(old)
+                _warn_renamed(path, ".".join([*parents, new]), warn)
+    for (path, old), new in RENAMED_VALUES.items():
+        *parents, key = path.split(".")
+        for section in _sections(values, parents):
+            if section.get(key) == old:
+                section[key] = new
+                _warn_renamed(f"{path} = {old!r}", f"{new!r}", warn)
+
+
+def _sections(values: Any, path: Sequence[str]) -> Iterator[dict[str, Any]]:
+    if not path:
+        yield from [values] if isinstance(values, dict) else []
+    elif path[0] == "*":
+        for item in values if isinstance(values, list) else []:
+            yield from _sections(item, path[1:])
+    elif isinstance(values, dict) and path[0] in values:
+        yield from _sections(values[path[0]], path[1:])
+
+
+def _warn_renamed(old: str, new: str, warn: bool) -> None:
+    if warn:
+        warnings.warn(f"{old} of recipes is now called {new}; the old name goes in a later release", FutureWarning, 4)
+
+
 class Data(Settings):
-    """What is learned from."""
+    """The training data, its features and its batches."""
 
     benchmark: str | None = None                    # msvd or msrvtt: its captions and features; or name your own ...
     captions: Path | None = None                    # ... captions and ...
@@ -71,10 +118,10 @@ class Data(Settings):
     streams: tuple[str, ...] = Field(("appearance",), min_length=1)
     optional_streams: tuple[str, ...] = ()          # of these streams, those that a video may lack
     min_count: int = Field(2, ge=1)
-    max_words: int = Field(20, ge=1)                # longer sentences are cut, without an end
-    moments: int | None = Field(None, ge=1)         # of a longer stream, this many evenly chosen
-    glimpse: float = Field(1.0, gt=0, le=1)         # share of the moments that training sees, drawn each time
-    blind: bool = False                             # words alone: no film is looked at, the store may lack them
+    max_words: int = Field(20, ge=1)                # longer captions are cut and have no EOS
+    max_time_steps: int | None = Field(None, ge=1)  # of a longer stream, this many evenly spaced time steps
+    frame_keep_rate: float = Field(1.0, gt=0, le=1)  # share of the time steps kept in training, drawn for each batch
+    text_only: bool = False                         # a language model: no features are read
     videos_per_batch: int = Field(32, ge=1)         # B
     captions_per_video: int = Field(4, ge=1)        # S
 
@@ -99,21 +146,21 @@ class Data(Settings):
 
 
 class Sampling(Settings):
-    """Scheduled sampling (Bengio et al. 2015): how often a word is the model's own instead of the caption's."""
+    """Scheduled sampling (Bengio et al. 2015): how often the model reads its own word instead of the caption's."""
 
     kind: Literal["constant", "inverse_sigmoid"] = "constant"
-    rate: float = Field(0.25, ge=0, le=1)           # constant: the share of own words
-    eta: float = Field(24.0, gt=0)                  # inverse sigmoid: true words eta / (eta + exp(epoch / eta))
+    rate: float = Field(0.25, ge=0, le=1)           # constant: the share of sampled words
+    eta: float = Field(24.0, gt=0)                  # inverse sigmoid: caption's words eta / (eta + exp(epoch / eta))
 
-    def share(self, epoch: int) -> float:
-        """The share of own words in an epoch of the phase."""
+    def at(self, epoch: int) -> float:
+        """The share of sampled words in an epoch of the phase."""
         if self.kind == "constant":
             return self.rate
         return 1 - self.eta / (self.eta + exp(min(epoch / self.eta, 700)))
 
 
 class Schedule(Settings):
-    """The learning rate over a phase, in epochs (fractions count): warm-up, then steps, then a last stretch."""
+    """The learning rate over a phase, in epochs (fractions count): warm-up, then step decay, then a last rate."""
 
     warmup_epochs: float = Field(0, ge=0)
     warmup_from: float = Field(0, ge=0)             # the rate at the very first step
@@ -131,10 +178,10 @@ class Schedule(Settings):
 
 
 class Phase(Settings):
-    """A stretch of training with one loss."""
+    """A part of training with one loss."""
 
-    begin: Literal["last", "best"] = "last"         # from the weights as they are, or the best of the phases before
-    forget_best: bool = False                       # what was best before this phase is no longer a candidate
+    begin: Literal["last", "best"] = "last"         # with the current weights, or the best so far
+    forget_best: bool = False                       # the best weights of earlier phases no longer count
     loss: dict[str, Any] = {"name": "cross_entropy"}  # read by the loss that it names
     epochs: int = Field(30, ge=1)
     optimizer: Literal["adam", "adamw", "rmsprop"] = "adam"
@@ -143,18 +190,18 @@ class Phase(Settings):
     clip: float = Field(5.0, gt=0)                  # norm of the whole gradient
     schedule: Schedule = Schedule()
     sampling: Sampling | None = None
-    averaging: float = Field(0.0, ge=0, lt=1)       # decay of the weights' running mean, which is then what is kept
+    ema_decay: float = Field(0.0, ge=0, lt=1)       # of the exponential moving average of the weights; 0: none
     patience: int | None = Field(None, ge=1)        # epochs without a better validation score
 
 
 class Selection(Settings):
-    """How the best weights are chosen."""
+    """How the best weights are selected."""
 
     split: str = "val"
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
     length_power: float = Field(0.5, ge=0)          # of the beam
-    votes: int = Field(0, ge=0)                     # so many sentences elect one of the beam; 0: its best
+    mbr_samples: int = Field(0, ge=0)               # samples of MBR decoding; 0: the best of the beam
     every: int = Field(1, ge=1)                     # epochs
 
     @model_validator(mode="after")
@@ -162,41 +209,41 @@ class Selection(Settings):
         if self.split == "test":
             raise ValueError("selecting on the test split makes its score worthless; select on 'val'")
         if self.split == "train":
-            raise ValueError("selecting on the train split rewards learning by heart; select on 'val'")
+            raise ValueError("selecting on the train split rewards memorisation; select on 'val'")
         return self
 
 
 class Recipe(Settings):
-    """One experiment, whole."""
+    """One experiment."""
 
     about: str = ""
     seed: int = 0
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
-    start: Path | None = None                       # a run whose weights and words are begun with
-    vocabulary: Path | None = None                  # another run's vocabulary.txt, to be one ensemble with it
-    word_vectors: Path | None = None                # a GloVe or word2vec file that the embeddings begin with
+    init_from: Path | None = None                   # a run whose weights and vocabulary training starts with
+    vocabulary: Path | None = None                  # vocabulary.txt of another run, to ensemble with it
+    word_vectors: Path | None = None                # a GloVe or word2vec file that initialises the embeddings
     phases: tuple[Phase, ...] = Field((Phase(),), min_length=1)
     selection: Selection = Selection()
-    save_minutes: float = Field(10.0, ge=0)         # everything that resuming needs is kept this often, and each epoch
+    save_minutes: float = Field(10.0, ge=0)         # between checkpoints; one follows each epoch too
     published: dict[str, float] = {}                # the paper's figures, beside ours in `watchword compare`
 
 
-_PATHS = (("data", "captions"), ("data", "store"), ("", "start"), ("", "vocabulary"), ("", "word_vectors"))
+_PATHS = (("data", "captions"), ("data", "store"), ("", "init_from"), ("", "vocabulary"), ("", "word_vectors"))
 
 
 def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:
-    """The settings as they stand in a recipe file in this folder: paths lead from there."""
+    """The settings as a recipe file in this folder has them: paths are relative to it."""
     values = recipe.model_dump()
     for table, key in _PATHS:
-        place = values[table] if table else values
-        if place[key] is not None:
-            place[key] = os.path.relpath(place[key], folder)
+        section = values[table] if table else values
+        if section[key] is not None:
+            section[key] = os.path.relpath(section[key], folder)
     return values
 
 
 def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
-    """A recipe file with `key=value` words over it. Relative paths in the file are relative to the file."""
+    """A recipe file with `key=value` overrides. Relative paths in the file are relative to the file."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
@@ -204,12 +251,14 @@ def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
         raise WatchwordError(f"no recipe {path}{near}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise WatchwordError(f"cannot read recipe {path}: {error}") from error
+    rename_keys(values)
     for table, key in _PATHS:
-        place = values.get(table) if table else values
-        if isinstance(place, dict) and isinstance(place.get(key), str):
-            place[key] = os.path.normpath(path.parent / place[key])
+        section = values.get(table) if table else values
+        if isinstance(section, dict) and isinstance(section.get(key), str):
+            section[key] = os.path.normpath(path.parent / section[key])
     for word in words:
         _override(values, word)
+    rename_keys(values)  # of the overrides
     return Recipe.read(values, str(path))
 
 
@@ -223,21 +272,21 @@ def _override(values: dict[str, Any], word: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text
     *parents, last = key.split(".")
-    place: Any = values
+    section: Any = values
     for part in parents:
-        place = _enter(place, part, key)
-    if isinstance(place, list):
-        place[_position(place, last, key)] = value
+        section = _enter(section, part, key)
+    if isinstance(section, list):
+        section[_position(section, last, key)] = value
     else:
-        place[last] = value
+        section[last] = value
 
 
-def _enter(place: Any, part: str, key: str) -> Any:
-    if isinstance(place, list):
-        return place[_position(place, part, key)]
-    if not isinstance(place.setdefault(part, {}), dict | list):
+def _enter(section: Any, part: str, key: str) -> Any:
+    if isinstance(section, list):
+        return section[_position(section, part, key)]
+    if not isinstance(section.setdefault(part, {}), dict | list):
         raise WatchwordError(f"{key}: {part} is a value, it has no keys of its own")
-    return place[part]
+    return section[part]
 
 
 def _position(items: list[Any], part: str, key: str) -> int:
@@ -247,37 +296,13 @@ def _position(items: list[Any], part: str, key: str) -> int:
 
 
 def write_toml(values: Mapping[str, Any]) -> str:
-    """Settings as TOML: tables, lists of tables, plain values. None is left out: it is the default."""
-    lines: list[str] = []
-    _write_table(lines, "", values)
-    return "\n".join(lines).strip() + "\n"
+    """Settings as TOML. None is left out: it is the default."""
+    return tomli_w.dumps(_plain(values))
 
 
-def _write_table(lines: list[str], name: str, values: Mapping[str, Any]) -> None:
-    nested = {key: value for key, value in values.items() if _is_table(value)}
-    for key, value in values.items():
-        if value is not None and key not in nested:
-            lines.append(f"{_key(key)} = {_value(value)}")
-    for key, value in nested.items():
-        whole = f"{name}.{_key(key)}" if name else _key(key)
-        for table in value if isinstance(value, list | tuple) else (value,):
-            lines += ["", f"[[{whole}]]" if isinstance(value, list | tuple) else f"[{whole}]"]
-            _write_table(lines, whole, table)
-
-
-def _is_table(value: Any) -> bool:
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return bool(value) and all(isinstance(item, Mapping) for item in value)
-    return isinstance(value, Mapping)
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _value(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, bool | int | float):
-        return json.dumps(value).replace("Infinity", "inf").replace("NaN", "nan")
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

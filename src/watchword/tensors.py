@@ -3,14 +3,14 @@
 | letter | meaning |
 |---|---|
 | B | videos in a batch |
-| S | sentences side by side for one video: its captions when training, beams when decoding, rollouts in RL |
-| T | words in a sentence |
-| F | moments in time of a stream (frames, clips, audio windows) |
-| N | places within one moment (grid cells, detected regions; 1 for a pooled stream) |
+| S | captions side by side for one video: its captions when training, beams when decoding, rollouts in RL |
+| T | words in a caption |
+| F | time steps of a stream (frames, clips, audio windows) |
+| N | locations within one time step (grid cells, detected regions; 1 for a pooled stream) |
 | D, H, E, A, V | feature, hidden, embedding, attention width; vocabulary |
 
-Videos and sentences are two axes everywhere: memory has B rows, state has (B, S) rows, and nothing that belongs to a
-video is ever copied per sentence.
+Videos and captions are two axes everywhere: memory has B rows, state has (B, S) rows, and nothing that belongs to a
+video is ever copied per caption.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3  # the first four rows of every vocabulary
-CATEGORY = "category"  # the stream that `data/` makes of the annotation: one moment, one place, one-hot
+CATEGORY = "category"  # the stream that `data/` makes of the annotation: one time step, one location, one-hot
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Batch:
-    """B videos and S sentences of each. Sentences begin with BOS, end with EOS, are padded with PAD."""
+    """B videos and S captions of each. Captions begin with BOS, end with EOS, are padded with PAD."""
 
     videos: tuple[str, ...]
     streams: Streams
-    sentences: Tensor             # (B, S, T)
-    rows: Tensor | None = None    # (B, S) which of its video's captions each sentence is; -1: none
+    captions: Tensor             # (B, S, T)
+    rows: Tensor | None = None    # (B, S) which of its video's captions each caption is; -1: none
 
     @property
     def num_words(self) -> int:
         """Words that are predicted: everything after BOS, EOS among them."""
-        return int((self.sentences[:, :, 1:] != PAD).sum())
+        return int((self.captions[:, :, 1:] != PAD).sum())
 
     def to(self, device: torch.device | str) -> "Batch":
         streams = {name: stream.to(device) for name, stream in self.streams.items()}
         rows = None if self.rows is None else self.rows.to(device, non_blocking=True)
-        return Batch(self.videos, streams, self.sentences.to(device, non_blocking=True), rows)
+        return Batch(self.videos, streams, self.captions.to(device, non_blocking=True), rows)
 
 
 def reorder(state: State, index: Tensor) -> State:
-    """The sentences of every video in a new order, (B, S'): beams may split, die and change places."""
+    """The captions of every video in a new order, (B, S'): beams may split, end and change order."""
     rows = torch.arange(index.shape[0], device=index.device).unsqueeze(1)
     return {name: tensor[rows, index] for name, tensor in state.items()}

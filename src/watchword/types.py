@@ -11,7 +11,7 @@ FloatArray = NDArray[np.floating[Any]]
 
 
 def evenly(count: int, wanted: int | None) -> NDArray[np.int64]:
-    """Rows of `wanted` out of `count` moments, evenly chosen from first to last; all where there are no more."""
+    """Rows of `wanted` out of `count` time steps, evenly chosen from first to last; all where there are no more."""
     if wanted is None or count <= wanted:
         return np.arange(count)
     return np.linspace(0, count - 1, wanted).round().astype(np.int64)
@@ -25,12 +25,12 @@ class Clip:
     split: str                        # train, val or test
     captions: tuple[str, ...]
     category: int | None = None
-    path: Path | None = None          # the film, where there is one
+    path: Path | None = None          # the video, where there is one
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Pictures of a film at presentation times."""
+    """Pictures of a video at presentation times."""
 
     pictures: NDArray[np.uint8]       # (F, H, W, 3)
     times: FloatArray                 # (F,) seconds
@@ -43,13 +43,13 @@ class StreamArrays:
     values: FloatArray                # (F, N, D)
     times: FloatArray                 # (F,) seconds
     boxes: FloatArray                 # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
-    mask: NDArray[np.bool_] | None = None  # (F, N), None: every place is real
+    mask: NDArray[np.bool_] | None = None  # (F, N), None: every location is real
     provenance: dict[str, str] = field(default_factory=dict)  # all that changes the numbers
 
 
 @dataclass(frozen=True)
 class Caption:
-    """A sentence that was found for a video."""
+    """A caption that was found for a video."""
 
     video: str
     words: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| `recipe.toml` | the recipe; `data.streams`, `data.moments`, `data.max_words` and `selection` are read |
+| `recipe.toml` | the recipe; `data.streams`, `data.max_time_steps`, `data.max_words` and `selection` are read |
 | `model.safetensors` | weights, float16 will do; `model.2.safetensors`, ... are averaged with it as an ensemble |
 | | (a tensor that is the same in `model.safetensors` is only there) |
 | `ensemble.txt` | names of shipped captioners whose weights are averaged with these, one a line |

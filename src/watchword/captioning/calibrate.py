@@ -123,8 +123,9 @@ def pack(
     for run in everyone[1:]:
         if run.vocabulary.checksum != first.vocabulary.checksum:
             raise WatchwordError(f"{run.name} and {first.name} do not share a vocabulary: they cannot be one captioner")
-        if moments is None and run.recipe.data.moments != first.recipe.data.moments:
-            raise WatchwordError(f"{run.name} and {first.name} differ in data.moments: say how many, --moments 14")
+        if moments is None and run.recipe.data.max_time_steps != first.recipe.data.max_time_steps:
+            names = f"{run.name} and {first.name}"
+            raise WatchwordError(f"{names} differ in data.max_time_steps: say how many, --moments 14")
     if (folder / "recipe.toml").exists():
         raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
     settings = _all_settings(everyone)
@@ -148,8 +149,8 @@ def pack(
     values = first.recipe.model_dump()  # without the ways to captions and features on the machine of its maker
     paths = {key: values["data"][key] for key in ("captions", "store")}
     values["data"] |= {key: path and path.name for key, path in paths.items()} | {"streams": tuple(settings)}
-    values["data"] |= {"moments": moments} if moments else {}
-    text = write_toml(values | {"start": None, "vocabulary": None})
+    values["data"] |= {"max_time_steps": moments} if moments else {}
+    text = write_toml(values | {"init_from": None, "vocabulary": None})
     write_whole(folder / "recipe.toml", text)  # last: it is whole now
     return CaptionerFolder(folder)
 

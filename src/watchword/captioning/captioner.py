@@ -107,7 +107,7 @@ class Describer:
         """A film described whole, or stretch by stretch from a second on, each given when it is done."""
         names = list(dict.fromkeys(extractor_of(stream) for stream in self.folder.recipe.data.streams))
         # the captioner would leave out the others; layers of a window are several moments: these it chooses itself
-        most = self.folder.recipe.data.moments if "motion_layers" not in names else None
+        most = self.folder.recipe.data.max_time_steps if "motion_layers" not in names else None
         if not asked.as_timeline(seconds):
             arrays = self.extraction.arrays(path, names, warnings, most)
             yield self.speak(Stretch(0.0, seconds, self._named(arrays)), asked)

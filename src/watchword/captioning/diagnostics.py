@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from watchword.decoding import Ensemble, Speaker, follow
+from watchword.decoding import Ensemble, StepModel, teacher_force
 from watchword.explain.attention import Bars, Mark
 from watchword.models.dual_afr import DualAFR
 from watchword.models.global2local import Global2Local
@@ -19,9 +19,9 @@ Insight = tuple[tuple[Mark, ...], tuple[Bars, ...]]
 
 
 @torch.no_grad()
-def insight(speaker: Speaker, streams: Streams, sentence: Tensor) -> Insight:
+def insight(speaker: StepModel, streams: Streams, sentence: Tensor) -> Insight:
     """Of one video and one sentence, (1, 1, T); marks count seconds as the streams do."""
-    members = speaker.speakers if isinstance(speaker, Ensemble) else (speaker,)
+    members = speaker.models if isinstance(speaker, Ensemble) else (speaker,)
     told = [TOLD[type(member)](member, streams, sentence) for member in members if type(member) in TOLD]
     return tuple(mark for marks, _ in told for mark in marks), tuple(bars for _, some in told for bars in some)
 
@@ -34,7 +34,7 @@ def _key_frames(model: Refocus, streams: Streams, sentence: Tensor) -> Insight:
     if int(model.passes) < 2:
         return (), ()
     times = streams[model.temporal].times[0]
-    *_, key = model.watch(streams)
+    *_, key = model.encode_passes(streams)
     first = Mark("first_key_frame", float(times[int(model.middle_frames(streams)[0])]))
     return (first, Mark("key_frame", float(times[int(key[0])]))), ()
 
@@ -44,7 +44,8 @@ def _chosen_frames(model: Global2Local, streams: Streams, sentence: Tensor) -> I
     if not model.local:
         return (), ()
     regions = model.roles["regions"]
-    looked = follow(model, streams, sentence, keep_attention=True).attention[f"local:{regions}"][0, 0]  # (T, F, N)
+    attention = teacher_force(model, streams, sentence, keep_attention=True).attention
+    looked = attention[f"local:{regions}"][0, 0]  # (T, F, N)
     times = streams[regions].times[0]
     chosen = looked.sum(-1).nonzero().tolist()
     return tuple(Mark("chosen_frame", float(times[moment]), word) for word, moment in chosen), ()

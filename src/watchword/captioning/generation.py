@@ -14,7 +14,7 @@ from watchword.captioning.confidence import Calibration, Signs, confidence, sign
 from watchword.captioning.description import Sentence, Word
 from watchword.captioning.diagnostics import insight
 from watchword.data.dataset import evenly_chosen, pad_streams
-from watchword.decoding import Ensemble, Found, Speaker, Tidy, beam, consensus, follow
+from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel, beam, mbr_decode, teacher_force
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
 from watchword.text.sentences import never_last, without_loose_end
@@ -55,22 +55,22 @@ class Voice:
     """A captioner that speaks about streams, wherever they come from."""
 
     def __init__(
-        self, speaker: Speaker, vocabulary: Vocabulary, streams: Sequence[str], moments: int | None, max_words: int,
+        self, speaker: StepModel, vocabulary: Vocabulary, streams: Sequence[str], moments: int | None, max_words: int,
         length_power: float = 0.5, votes: int = 0, calibration: Calibration | None = None,
     ) -> None:  # fmt: skip
         self.speaker, self.vocabulary = speaker, vocabulary
         self.streams, self.moments, self.max_words = tuple(streams), moments, max_words
         self.length_power, self.votes, self.calibration = length_power, votes, calibration
-        self.tidy = Tidy(speaker, never_last(vocabulary))
+        self.tidy = RepetitionFilter(speaker, never_last(vocabulary))
 
     @classmethod
     def load(cls, folder: CaptionerFolder) -> "Voice":
         recipe, vocabulary = folder.recipe, folder.vocabulary
         models = [load_model(path, vocabulary) for path in folder.weights]
-        speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
+        speaker: StepModel = models[0] if len(models) == 1 else Ensemble(models)
         return cls(
-            speaker, vocabulary, recipe.data.streams, recipe.data.moments, recipe.data.max_words,
-            recipe.selection.length_power, recipe.selection.votes, Calibration.load(folder.folder),
+            speaker, vocabulary, recipe.data.streams, recipe.data.max_time_steps, recipe.data.max_words,
+            recipe.selection.length_power, recipe.selection.mbr_samples, Calibration.load(folder.folder),
         )  # fmt: skip
 
     @torch.inference_mode()
@@ -79,13 +79,13 @@ class Voice:
         chosen = [self.chosen(stretch) for stretch in stretches]
         streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
         found = self._search(streams, width, top)
-        followed = follow(self.speaker, streams, found.sentences, keep_attention=True)
+        followed = teacher_force(self.speaker, streams, found.captions, keep_attention=True)
         log_probs = self.speaker.log_probabilities(followed.outputs)
-        said = log_probs.gather(-1, found.sentences.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
+        said = log_probs.gather(-1, found.captions.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
         attention = _by_head(followed.attention)
         answers = []
         for row, stretch in enumerate(stretches):
-            drafts = self._drafts(found.sentences[row], found.scores[row], said[row])
+            drafts = self._drafts(found.captions[row], found.scores[row], said[row])
             looks = {name: weights[row] for name, weights in attention.items() if stream_of(name) in self.streams}
             answers.append(self._thoughts(drafts, looks, chosen[row], stretch.start)[:top])
         return answers
@@ -103,22 +103,22 @@ class Voice:
         marks = tuple(replace(mark, seconds=mark.seconds + stretch.start) for mark in marks)
         return replace(sentence, marks=marks, bars=bars)
 
-    def _search(self, streams: Streams, width: int, top: int) -> Found:
+    def _search(self, streams: Streams, width: int, top: int) -> Hypotheses:
         """A few more than asked for: two may be the same once loose ends are gone.
 
         Where sentences vote, on twice as many as `evaluate` lets stand: more to choose from paid (docs/results.md).
         """
         width, most, power = max(width, top), self.max_words + 1, self.length_power
         if self.votes:
-            found = consensus(
+            found = mbr_decode(
                 self.tidy, streams, self.votes, most,
                 beams=2 * width, length_power=power, content=self.vocabulary.content,
             )  # fmt: skip
         else:
             found = beam(self.tidy, streams, width, most, num_best=min(2 * top, width), length_power=power)
-        sentences = found.sentences[:, : 2 * top]
+        sentences = found.captions[:, : 2 * top]
         longest = int((sentences != PAD).sum(-1).max())
-        return Found(sentences[..., :longest], found.scores[:, : 2 * top])
+        return Hypotheses(sentences[..., :longest], found.scores[:, : 2 * top])
 
     def _drafts(self, sentences: Tensor, scores: Tensor, said: Tensor) -> list[_Draft]:
         """Different sentences in the order of the search. One that never ended loses its loose end."""

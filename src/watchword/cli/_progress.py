@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from watchword.training.loop import Moment, Report
+    from watchword.training.loop import Report, TrainingProgress
 
 console = Console(stderr=True, highlight=False)
 
@@ -39,7 +39,7 @@ def training_bar() -> Iterator["Report"]:
     with bar(transient=True) as progress, logged(progress.console):
         task = progress.add_task("training", total=None)
 
-        def report(moment: "Moment") -> None:
+        def report(moment: "TrainingProgress") -> None:
             phase = f"phase {moment.phase + 1}, " if moment.phase else ""
             if moment.scores:
                 shown = "  ".join(f"{name} {value:.4g}" for name, value in moment.scores.items())

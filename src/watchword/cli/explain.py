@@ -84,7 +84,7 @@ def check_eyes(describer: "Describer", film: str) -> None:
 
 def film_of(describer: "Describer", video: str, films: Path | None, *, needed: bool) -> Path | None:
     """The film of a video in the store; data alone can do without."""
-    from watchword.data import films as found
+    from watchword.data.annotations import video_path
     from watchword.data.benchmarks import captions_path, store_path
     from watchword.features.store import Store
 
@@ -96,7 +96,7 @@ def film_of(describer: "Describer", video: str, films: Path | None, *, needed: b
     except WatchwordError as error:
         raise WatchwordError(f"there is no film {video}, nor is it in the captioner's store: {error}") from error
     try:
-        return found.film_of(video, captions_path(data), films)
+        return video_path(video, captions_path(data), films)
     except WatchwordError:
         if needed:
             raise

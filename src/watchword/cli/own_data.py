@@ -42,7 +42,7 @@ def train_own(data: OwnData) -> "Run":
     if (data.output / "recipe.toml").exists():
         with training_bar() as report:
             return loop.resume(data.output, report)
-    clips = with_films(data)
+    clips = with_videos(data)
     clips = extract_films(data, clips)
     if not {"train", "val"} <= {clip.split for clip in clips}:
         raise WatchwordError(
@@ -55,14 +55,14 @@ def train_own(data: OwnData) -> "Run":
     return Run(data.output)
 
 
-def with_films(data: OwnData) -> "list[Clip]":
+def with_videos(data: OwnData) -> "list[Clip]":
     """The captions' videos, each with its film in the folder."""
     from watchword.data.annotations import read_annotations
-    from watchword.data.reading import films_in
+    from watchword.data.reading import videos_in
 
     if not data.videos.is_dir():
         raise WatchwordError(f"--videos {data.videos} is no folder: name the one that holds the films")
-    films = films_in(data.videos)
+    films = videos_in(data.videos)
     clips = read_annotations(data.captions)
     found = [replace(clip, path=films[clip.video][0]) for clip in clips if clip.video in films]
     if not found:
@@ -116,7 +116,7 @@ def write_captions(path: Path, clips: "list[Clip]") -> None:
 
 def _speech(known: "Recipe | None") -> dict[str, Any]:
     """How the captioner that is begun with looks for its sentences."""
-    return known.selection.model_dump(include={"length_power", "votes"}) if known else {}
+    return known.selection.model_dump(include={"length_power", "mbr_samples"}) if known else {}
 
 
 def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
@@ -134,13 +134,13 @@ def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
         "data": {
             "captions": data.output / "captions.jsonl", "store": data.store, "min_count": min_count,
             "streams": known.data.streams if known else ("appearance",),
-            "moments": known.data.moments if known else None,
+            "max_time_steps": known.data.max_time_steps if known else None,
             "max_words": known.data.max_words if known else 20,
-            "glimpse": known.data.glimpse if known else 1.0,
+            "frame_keep_rate": known.data.frame_keep_rate if known else 1.0,
             "videos_per_batch": batch, "captions_per_video": 4,
         },
         "model": known.model if known else WITHOUT_CAPTIONER,
-        "start": start,
+        "init_from": start,
         "phases": [{
             "epochs": data.epochs, "learning_rate": 5e-4 if known else 1e-3, "patience": 5,
             "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},

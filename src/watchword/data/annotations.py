@@ -17,8 +17,8 @@ from typing import Any
 from watchword.data.folder import read_folder
 from watchword.data.msrvtt import info_files, read_msrvtt
 from watchword.data.msvd import caption_files, is_corpus, looks_like_sentences, read_msvd
-from watchword.data.reading import checked, header_of, read_utf8, split_named, with_films
-from watchword.errors import WatchwordError
+from watchword.data.reading import checked, header_of, read_utf8, split_named, videos_in, with_videos
+from watchword.errors import WatchwordError, unknown
 from watchword.types import Clip
 
 EXPECTED = (
@@ -34,7 +34,7 @@ def read_annotations(path: Path | str) -> list[Clip]:
     if not path.exists():
         raise WatchwordError(f"no such file or folder: {path}; {EXPECTED}")
     clips = _read_data_set(path) if path.is_dir() else _read_file(path)
-    return with_films(clips, path if path.is_dir() else path.parent)
+    return with_videos(clips, path if path.is_dir() else path.parent)
 
 
 def _read_data_set(folder: Path) -> list[Clip]:
@@ -99,3 +99,21 @@ def split_checksum(clips: Iterable[Clip]) -> dict[str, str]:
     for clip in clips:
         rows.setdefault(clip.split, []).append(json.dumps([clip.video, sorted(clip.captions)]))
     return {split: hashlib.sha256("\n".join(sorted(rows[split])).encode()).hexdigest() for split in sorted(rows)}
+
+
+def video_path(video: str, captions: Path, videos: Path | None = None) -> Path:
+    """The file of a clip. `videos` is that file, or a folder of files named by clip; None: as the captions say."""
+    if videos is not None and videos.is_file():
+        return videos
+    if videos is not None:
+        found = videos_in(videos).get(video, []) if videos.is_dir() else []
+        if not found:
+            raise WatchwordError(f"no video file of {video} in {videos}: give its file, or its folder")
+        return found[0]
+    known = {clip.video: clip.path for clip in read_annotations(captions)}
+    if video not in known:
+        raise unknown(f"video of {captions}", video, known)
+    path = known[video]
+    if path is None or not path.is_file():
+        raise WatchwordError(f"no video file of {video} beside the captions: give its file, or its folder")
+    return path

@@ -16,7 +16,7 @@ from platformdirs import user_config_path
 
 from watchword.config import Data
 from watchword.data.annotations import EXPECTED, read_annotations, split_checksum
-from watchword.data.reading import films_in
+from watchword.data.reading import videos_in
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store
 from watchword.types import Clip
@@ -161,7 +161,7 @@ def read_clips(data: Data) -> ClipSet:
     if data.benchmark is None:
         return ClipSet(tuple(clips), Counter(clip.split for clip in clips), sums)
     benchmark = find_benchmark(data.benchmark)
-    usable = _with_features(clips, data) if not data.blind else clips
+    usable = _with_features(clips, data) if not data.text_only else clips
     return ClipSet(tuple(usable), benchmark.sizes, sums)
 
 
@@ -189,7 +189,7 @@ def benchmark_videos(name: str) -> tuple[list[Clip], int]:
     found = [clip for clip in clips if clip.path is not None and clip.path.is_file()]
     if not found:
         folder = path if path.is_dir() else path.parent
-        others = films_in(folder)
+        others = videos_in(folder)
         what = f"none of its {len(others):,} videos is named like {clips[0].video}" if others else "it has no videos"
         raise WatchwordError(f"{folder} has captions of {len(clips):,} videos, but {what}: put them into clips/")
     return found, len(clips)

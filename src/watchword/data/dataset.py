@@ -1,7 +1,7 @@
 """Clips, features and words -> batches. Padding and masks are made here and nowhere else.
 
-A batch has two axes, B videos and S sentences of each: the features of a video are read, padded and projected once for
-its S sentences. Sentences of like length are put together, so that little of a batch is padding.
+A batch has two axes, B videos and S captions of each: the features of a video are read, padded and projected once for
+its S captions. Captions of like length are put together, so that little of a batch is padding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ from watchword.tensors import BOS, EOS, PAD, Batch, Stream, Streams
 from watchword.text.vocabulary import Vocabulary
 from watchword.types import Clip, StreamArrays, evenly
 
-# How far, in words, a sentence may stand from its place in the order of lengths: the batches of two epochs differ.
+# How far, in words, a caption may stand from its rank in the order of lengths: the batches of two epochs differ.
 LENGTH_JITTER = 1.0
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some sentences of one video."""
+    """Some captions of one video."""
 
     video: int                    # row in the data set
-    sentences: tuple[int, ...]    # rows among the video's sentences
+    captions: tuple[int, ...]    # rows among the video's captions
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,30 @@ class CaptionData:
         self.settings = settings
         self.features = Features(store, settings)
         self.features.check([clip.video for clip in clips])
-        self.sentences = [encode_captions(clip.captions, vocabulary, settings.max_words) for clip in clips]
-        if not self.num_sentences:
+        self.captions = [encode_captions(clip.captions, vocabulary, settings.max_words) for clip in clips]
+        if not self.num_captions:
             raise WatchwordError(f"no caption of the {clips[0].split} videos has a word: nothing can be learned")
 
     def __len__(self) -> int:
         return len(self.clips)
 
     @property
-    def num_sentences(self) -> int:
-        return sum(len(sentences) for sentences in self.sentences)
+    def num_captions(self) -> int:
+        return sum(len(captions) for captions in self.captions)
 
     @property
     def num_words(self) -> int:
         """Words that are predicted in an epoch, EOS among them."""
-        return sum(len(sentence) - 1 for sentences in self.sentences for sentence in sentences)
+        return sum(len(caption) - 1 for captions in self.captions for caption in captions)
 
     def plan(self, seed: Sequence[int]) -> list[Slot]:
-        """The batches of an epoch: every sentence once. A pure function of the seed, so an epoch can be resumed."""
+        """The batches of an epoch: every caption once. A pure function of the seed, so an epoch can be resumed."""
         random = np.random.default_rng(seed)
         size, per_video = self.settings.videos_per_batch, self.settings.captions_per_video
         groups: list[Group] = []
         lengths: list[float] = []
-        for video, sentences in enumerate(self.sentences):
-            wanted = np.array([len(sentence) for sentence in sentences], float)
+        for video, captions in enumerate(self.captions):
+            wanted = np.array([len(caption) for caption in captions], float)
             order = np.argsort(wanted + random.uniform(0, LENGTH_JITTER, len(wanted)), kind="stable")
             for start in range(0, len(order), per_video):
                 rows = order[start : start + per_video]
@@ -88,23 +88,23 @@ class CaptionData:
         return [slots[row] for row in random.permutation(len(slots))]
 
     def plan_videos(self, seed: Sequence[int]) -> list[Slot]:
-        """The batches of an epoch that visits every video once, with some of its sentences."""
+        """The batches of an epoch that visits every video once, with some of its captions."""
         random = np.random.default_rng(seed)
         size, per_video = self.settings.videos_per_batch, self.settings.captions_per_video
         groups = []
-        for video in random.permutation(len(self.sentences)):
-            chosen = random.permutation(len(self.sentences[video]))[:per_video]
+        for video in random.permutation(len(self.captions)):
+            chosen = random.permutation(len(self.captions[video]))[:per_video]
             groups.append(Group(int(video), tuple(int(row) for row in chosen)))
         return [Slot(tuple(groups[start : start + size])) for start in range(0, len(groups), size)]
 
     def batch(self, slot: Slot) -> Batch:
         videos = tuple(self.clips[group.video].video for group in slot.groups)
-        chosen = [[self.sentences[group.video][row] for row in group.sentences] for group in slot.groups]
-        sentences = pad_sentences(chosen)
-        rows = torch.full(sentences.shape[:2], -1)
-        for place, group in enumerate(slot.groups):
-            rows[place, : len(group.sentences)] = torch.tensor(group.sentences)
-        return Batch(videos, self.features.read(videos), sentences, rows)
+        chosen = [[self.captions[group.video][row] for row in group.captions] for group in slot.groups]
+        captions = pad_captions(chosen)
+        rows = torch.full(captions.shape[:2], -1)
+        for index, group in enumerate(slot.groups):
+            rows[index, : len(group.captions)] = torch.tensor(group.captions)
+        return Batch(videos, self.features.read(videos), captions, rows)
 
     @property
     def videos(self) -> list[str]:
@@ -116,8 +116,8 @@ class Features:
 
     def __init__(self, store: Store, settings: Data) -> None:
         self.store = store
-        self.moments = settings.moments
-        self.is_blind = settings.blind
+        self.max_time_steps = settings.max_time_steps
+        self.text_only = settings.text_only
         self.streams, self.required = settings.streams, settings.required_streams
         self.present = {stream: set(store.videos(stream)) for stream in settings.optional_streams}
         self.widths = {stream: store.width(stream) for stream in settings.streams}
@@ -133,7 +133,7 @@ class Features:
 
     def check(self, videos: Sequence[str]) -> None:
         """Says before the first batch, in one line, what is missing."""
-        for stream in () if self.is_blind else self.required:
+        for stream in () if self.text_only else self.required:
             there = set(self.store.videos(stream))
             missing = [video for video in videos if video not in there]
             if missing:
@@ -150,29 +150,29 @@ class Features:
         return {stream: self._arrays(video, stream) for stream in self.streams}
 
     def _arrays(self, video: str, stream: str) -> StreamArrays:
-        if self.is_blind:
-            return empty_stream(self.widths[stream], moments=1)  # one zero vector
+        if self.text_only:
+            return empty_stream(self.widths[stream], time_steps=1)  # one zero vector
         if stream in self.present and video not in self.present[stream]:
             return empty_stream(self.widths[stream])
-        return evenly_chosen(self.store.read(video, stream), self.moments)
+        return evenly_chosen(self.store.read(video, stream), self.max_time_steps)
 
     def batches(self, videos: Sequence[str], size: int) -> Iterator[Batch]:
-        """Videos without sentences, in order: what decoding reads."""
+        """Videos without captions, in order: what decoding reads."""
         for start in range(0, len(videos), size):
             names = tuple(videos[start : start + size])
             yield Batch(names, self.read(names), torch.zeros(len(names), 0, 1, dtype=torch.long))
 
 
-def empty_stream(width: int, moments: int = 0) -> StreamArrays:
-    """The stream of a video that lacks it; with `moments`, zeros that count as real."""
-    return StreamArrays(np.zeros((moments, 1, width), np.float16), np.zeros(moments), np.zeros((1, 4)))
+def empty_stream(width: int, time_steps: int = 0) -> StreamArrays:
+    """The stream of a video that lacks it; with `time_steps`, zeros that count as real."""
+    return StreamArrays(np.zeros((time_steps, 1, width), np.float16), np.zeros(time_steps), np.zeros((1, 4)))
 
 
-def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
-    """Evenly chosen moments of a stream that has more than were asked for."""
-    if moments is None or len(arrays.times) <= moments:
+def evenly_chosen(arrays: StreamArrays, time_steps: int | None) -> StreamArrays:
+    """Evenly chosen time steps of a stream that has more than were asked for."""
+    if time_steps is None or len(arrays.times) <= time_steps:
         return arrays
-    rows = evenly(len(arrays.times), moments)
+    rows = evenly(len(arrays.times), time_steps)
     boxes = arrays.boxes[rows] if arrays.boxes.ndim == 3 else arrays.boxes
     mask = None if arrays.mask is None else arrays.mask[rows]
     return StreamArrays(arrays.values[rows], arrays.times[rows], boxes, mask, arrays.provenance)
@@ -181,12 +181,12 @@ def evenly_chosen(arrays: StreamArrays, moments: int | None) -> StreamArrays:
 def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
     """Videos of different lengths side by side. A video that lacks the stream gets a mask that is all False."""
     videos = len(arrays)
-    moments = max(1, *(one.values.shape[0] for one in arrays))
-    places = max(1, *(one.values.shape[1] for one in arrays))
-    values = np.zeros((videos, moments, places, arrays[0].values.shape[2]), np.float32)
-    mask = np.zeros((videos, moments, places), bool)
-    times = np.zeros((videos, moments), np.float32)
-    boxes = np.zeros((videos, moments, places, 4), np.float32)
+    time_steps = max(1, *(one.values.shape[0] for one in arrays))
+    locations = max(1, *(one.values.shape[1] for one in arrays))
+    values = np.zeros((videos, time_steps, locations, arrays[0].values.shape[2]), np.float32)
+    mask = np.zeros((videos, time_steps, locations), bool)
+    times = np.zeros((videos, time_steps), np.float32)
+    boxes = np.zeros((videos, time_steps, locations, 4), np.float32)
     for row, one in enumerate(arrays):
         frames, regions = one.values.shape[:2]
         mask[row, :frames, :regions] = True if one.mask is None else one.mask
@@ -197,12 +197,12 @@ def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
     return Stream(*(torch.from_numpy(array) for array in (values, mask, times, boxes)))
 
 
-def glimpse(streams: Streams, share: float) -> dict[str, Stream]:
-    """A random share of each video's moments, in their order: what training sees of a film this time."""
-    return {name: _glimpse(stream, share) for name, stream in streams.items()}
+def keep_frames(streams: Streams, share: float) -> dict[str, Stream]:
+    """A random share of each video's time steps, in their order: what training sees of a video this time."""
+    return {name: _keep_frames(stream, share) for name, stream in streams.items()}
 
 
-def _glimpse(stream: Stream, share: float) -> Stream:
+def _keep_frames(stream: Stream, share: float) -> Stream:
     real = stream.mask.any(-1)  # (B, F)
     wanted = (real.sum(-1) * share).ceil().long()  # (B,): none only where there is none
     drawn = torch.rand(real.shape, device=real.device).masked_fill(~real, 2.0)
@@ -216,7 +216,7 @@ def _glimpse(stream: Stream, share: float) -> Stream:
 
 def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: int) -> list[NDArray[Any]]:
     """BOS, words, EOS for every caption. One that is cut has no EOS: nobody ended it there."""
-    from watchword.text.ptb import tokenise  # its rules take 0.15 s to compile, and describing films needs none
+    from watchword.text.ptb import tokenise  # its rules take 0.15 s to compile, and describing videos needs none
 
     encoded = []
     for words in tokenise(captions, context="line"):
@@ -226,14 +226,14 @@ def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: 
     return encoded
 
 
-def pad_sentences(sentences: Sequence[Sequence[NDArray[Any]]]) -> torch.Tensor:
-    """(B, S, T); videos with fewer sentences get empty ones."""
-    most = max(len(own) for own in sentences)
-    longest = max((len(sentence) for own in sentences for sentence in own), default=2)
-    padded = np.full((len(sentences), max(most, 1), longest), PAD, np.int64)
-    for row, own in enumerate(sentences):
-        for column, sentence in enumerate(own):
-            padded[row, column, : len(sentence)] = sentence
+def pad_captions(captions: Sequence[Sequence[NDArray[Any]]]) -> torch.Tensor:
+    """(B, S, T); videos with fewer captions get empty ones."""
+    most = max(len(own) for own in captions)
+    longest = max((len(caption) for own in captions for caption in own), default=2)
+    padded = np.full((len(captions), max(most, 1), longest), PAD, np.int64)
+    for row, own in enumerate(captions):
+        for column, caption in enumerate(own):
+            padded[row, column, : len(caption)] = caption
     return torch.from_numpy(padded)
 
 
@@ -241,5 +241,5 @@ def build_vocabulary(clips: Sequence[Clip], min_count: int) -> Vocabulary:
     """The words of the training captions."""
     from watchword.text.ptb import tokenise
 
-    sentences = iter(tokenise([caption for clip in clips for caption in clip.captions], context="line"))
-    return Vocabulary.build([list(islice(sentences, len(clip.captions))) for clip in clips], min_count)
+    captions = iter(tokenise([caption for clip in clips for caption in clip.captions], context="line"))
+    return Vocabulary.build([list(islice(captions, len(clip.captions))) for clip in clips], min_count)

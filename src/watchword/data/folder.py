@@ -12,7 +12,7 @@ import hashlib
 import logging
 from pathlib import Path
 
-from watchword.data.reading import Row, checked, films_in, read_rows, split_named, without_suffix
+from watchword.data.reading import Row, checked, read_rows, split_named, videos_in, without_suffix
 from watchword.errors import WatchwordError
 from watchword.types import Clip
 
@@ -87,7 +87,7 @@ def _films(path: Path, captions: dict[str, list[str]]) -> dict[str, Path]:
     folder = path.parent / "videos"
     if not folder.is_dir():  # features alone are enough to train on
         return {}
-    films = films_in(folder)
+    films = videos_in(folder)
     missing = [video for video in captions if video not in films]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

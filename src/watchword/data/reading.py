@@ -160,7 +160,7 @@ def without_suffix(name: str) -> str:
     return stem if suffix.lower() in FILM_SUFFIXES else name
 
 
-def films_in(folder: Path) -> dict[str, list[Path]]:
+def videos_in(folder: Path) -> dict[str, list[Path]]:
     """Every film below a folder by its id, the path inside it without suffix."""
     films: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
@@ -169,13 +169,13 @@ def films_in(folder: Path) -> dict[str, list[Path]]:
     return films
 
 
-def with_films(clips: list[Clip], folder: Path) -> list[Clip]:
+def with_videos(clips: list[Clip], folder: Path) -> list[Clip]:
     """Clips that name no film get the one that lies beside the captions under their name, where there is one."""
     if all(clip.path for clip in clips):
         return clips
     films: dict[str, list[Path]] = {}
     for name in FILM_FOLDERS:
-        films |= films_in(folder / name) if (folder / name).is_dir() else {}
+        films |= videos_in(folder / name) if (folder / name).is_dir() else {}
     return [
         replace(clip, path=films[clip.video][0]) if clip.path is None and clip.video in films else clip
         for clip in clips

@@ -63,18 +63,18 @@ class Store:
 
     def videos(self, stream: str) -> list[str]:
         """The videos of a stream, sorted."""
-        return sorted(_decode(path) for path in _files(self._place(stream)))
+        return sorted(_decode(path) for path in _files(self._folder_of(stream)))
 
     def has(self, video: str, stream: str) -> bool:
         """Whether a video is there; False as well when the whole stream is not."""
         name, _, key = stream.partition("@")
         if not any(found.startswith(key) for found in self.keys(name)):
             return False
-        return (self._place(stream) / _encode(video)).exists()
+        return (self._folder_of(stream) / _encode(video)).exists()
 
     def settings(self, stream: str) -> dict[str, Any]:
         """What a stream was made with."""
-        path = self._place(stream) / "settings.json"
+        path = self._folder_of(stream) / "settings.json"
         try:
             settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
@@ -84,12 +84,12 @@ class Store:
     def shape(self, video: str, stream: str) -> tuple[int, int, int]:
         """F, N, D of a video, from the header of its file alone."""
         with self._open(video, stream) as file:
-            frames, places, width = file.get_slice("values").get_shape()
-        return frames, places, width
+            frames, locations, width = file.get_slice("values").get_shape()
+        return frames, locations, width
 
     def width(self, stream: str) -> int:
         """D, which is the same for all videos of a stream (`write` sees to it)."""
-        return self.shape(_decode(next(_files(self._place(stream)))), stream)[2]
+        return self.shape(_decode(next(_files(self._folder_of(stream)))), stream)[2]
 
     # --- reading and writing ---------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Store:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _place(self, stream: str) -> Path:
+    def _folder_of(self, stream: str) -> Path:
         """The folder of a stream, once it is clear which settings are meant."""
         name, _, wanted = stream.partition("@")
         keys = self.keys(name)
@@ -148,8 +148,8 @@ class Store:
 
     @contextlib.contextmanager
     def _open(self, video: str, stream: str) -> Iterator[Any]:
-        place = self._place(stream)
-        path = place / _encode(video)
+        folder = self._folder_of(stream)
+        path = folder / _encode(video)
         try:
             with safe_open(path, framework="numpy") as file:
                 missing = {"values", "times", "boxes"} - set(file.keys())
@@ -157,7 +157,7 @@ class Store:
                     raise WatchwordError(f"{path} lacks {', '.join(sorted(missing))}: not a file of a feature store")
                 yield file
         except FileNotFoundError as error:
-            others = self.videos(f"{place.parent.name}@{place.name}")
+            others = self.videos(f"{folder.parent.name}@{folder.name}")
             raise WatchwordError(
                 f"the store {self.folder} has no {stream} of video {video!r} ({len(others):,} others, such as "
                 f"{others[0]!r}): bring it in with watchword features import, or check how the videos are called"
@@ -197,14 +197,14 @@ def _checked(video: str, stream: str, arrays: StreamArrays) -> dict[str, np.ndar
     values, times, boxes, mask = arrays.values, arrays.times, arrays.boxes, arrays.mask
     name = f"{stream} of video {video!r}"
     if values.ndim != 3 or values.shape[2] == 0:
-        raise WatchwordError(f"{name} has shape {values.shape}; expected (moments, places, width)")
-    moments, places, _ = values.shape
-    if times.shape != (moments,):
-        raise WatchwordError(f"{name} has {moments} moments but times of shape {times.shape}")
-    if boxes.shape not in {(places, 4), (moments, places, 4)}:
-        raise WatchwordError(f"{name} has {moments} x {places} places but boxes of shape {boxes.shape}")
-    if mask is not None and mask.shape != (moments, places):
-        raise WatchwordError(f"{name} has {moments} x {places} places but a mask of shape {mask.shape}")
+        raise WatchwordError(f"{name} has shape {values.shape}; expected (time steps, locations, width)")
+    time_steps, locations, _ = values.shape
+    if times.shape != (time_steps,):
+        raise WatchwordError(f"{name} has {time_steps} time steps but times of shape {times.shape}")
+    if boxes.shape not in {(locations, 4), (time_steps, locations, 4)}:
+        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but boxes of shape {boxes.shape}")
+    if mask is not None and mask.shape != (time_steps, locations):
+        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but a mask of shape {mask.shape}")
     for what, array in {"values": values, "times": times, "boxes": boxes}.items():
         broken = array.size - int(np.count_nonzero(np.isfinite(array)))
         if broken:

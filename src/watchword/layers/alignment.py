@@ -1,8 +1,8 @@
 """Bringing the feature maps of a network's lower layers to the grid and the width of its deepest one.
 
 Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018. Maps are (B, D, T, h, w): features of
-T moments, h rows, w columns; `real` is (B, 1, T, h, w), 1 where there is something to see. Out come maps of the
-deepest layer's grid, (B, T', h', w', D'). It is done once a video: nothing here knows of sentences.
+T time steps, h rows, w columns; `real` is (B, 1, T, h, w), 1 where there is something to see. Out come maps of the
+deepest layer's grid, (B, T', h', w', D'). It is done once a video: nothing here knows of captions.
 """
 
 import torch
@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from watchword.layers.receptive import Kernel, kernel_of, reach_of
 
-Triple = tuple[int, int, int]  # of moments, rows, columns
+Triple = tuple[int, int, int]  # of time steps, rows, columns
 
 
 class ConvolutionAlignment(nn.Module):
-    """Eq. 3: filters that find the deepest layer's features, ReLU, max pooling over the places under each place."""
+    """Eq. 3: filters for the deepest layer's features, ReLU, max pooling over the locations under each of its own."""
 
     def __init__(self, width: int, size: int, ratios: Triple, rule: Kernel) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class ConvolutionAlignment(nn.Module):
 
 
 class PoolingAlignment(nn.Module):
-    """Eq. 17, 18: the maximum or the mean over all that a place of the deepest layer sees, then a perceptron."""
+    """Eq. 17, 18: the maximum or the mean over all that a location of the deepest layer sees, then a perceptron."""
 
     def __init__(self, width: int, size: int, ratios: Triple, largest: bool) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class PoolingAlignment(nn.Module):
 
 
 class HypercolumnAlignment(nn.Module):
-    """What a layer has at the middle of each place of the deepest one, between its own places, then a perceptron.
+    """What a layer has at the middle of each location of the deepest one, between its own locations, then a perceptron.
 
     Hariharan et al., Hypercolumns for Object Segmentation and Fine-grained Localization, CVPR 2015.
     """
@@ -66,17 +66,17 @@ class HypercolumnAlignment(nn.Module):
         self.embed = perceptron(width, size)
 
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
-        moments = -(-maps.shape[2] // self.ratios[0])
+        time_steps = -(-maps.shape[2] // self.ratios[0])
         both = torch.cat([maps * real, real], 1)
-        both = functional.pad(both, (0, 0, 0, 0, 0, moments * self.ratios[0] - maps.shape[2]))
+        both = functional.pad(both, (0, 0, 0, 0, 0, time_steps * self.ratios[0] - maps.shape[2]))
         rows, columns = self.grid or both.shape[3:]
-        both = functional.interpolate(both, (moments, rows, columns), mode="trilinear", align_corners=False)
+        both = functional.interpolate(both, (time_steps, rows, columns), mode="trilinear", align_corners=False)
         values, weight = both[:, :-1], both[:, -1:]
         return self.embed((values / weight.clamp(min=1e-6)).movedim(1, -1))
 
 
 class StackingAlignment(nn.Module):
-    """The row "MLP" of Table 1: all places under a place of the deepest layer side by side into one perceptron."""
+    """The row "MLP" of Table 1: all locations under one of the deepest layer, concatenated, into one perceptron."""
 
     def __init__(self, width: int, size: int, ratios: Triple) -> None:
         super().__init__()
@@ -86,14 +86,14 @@ class StackingAlignment(nn.Module):
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
         missing = [-length % ratio for length, ratio in zip(maps.shape[2:], self.ratios, strict=True)]
         maps = functional.pad(maps * real, (0, missing[2], 0, missing[1], 0, missing[0]))
-        (time, row, column), (moments, rows, columns) = self.ratios, maps.shape[2:]
-        blocks = (moments // time, time, rows // row, row, columns // column, column)
+        (time, row, column), (time_steps, rows, columns) = self.ratios, maps.shape[2:]
+        blocks = (time_steps // time, time, rows // row, row, columns // column, column)
         maps = maps.reshape(*maps.shape[:2], *blocks)  # (B, D, T', r, h', r, w', r)
         return self.embed(maps.permute(0, 2, 4, 6, 1, 3, 5, 7).flatten(4))
 
 
-class PlaceAlignment(nn.Module):
-    """The deepest layer, which has nothing to be aligned with: each place is embedded by itself, or left as it is."""
+class LocationAlignment(nn.Module):
+    """The deepest layer, which needs no alignment: each location is embedded by itself, or left as it is."""
 
     def __init__(self, embed: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Attention over the moments and places of a video, for all its sentences at once."""
+"""Attention over the time steps and locations of a video, for all its captions at once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from watchword.layers.projection import Projection
 from watchword.tensors import Stream
 
 
-def flat_places(stream: Stream) -> tuple[Tensor, Tensor]:
-    """Moments and places as one axis: values (B, F*N, D), mask (B, F*N)."""
+def flat_locations(stream: Stream) -> tuple[Tensor, Tensor]:
+    """Time steps and locations as one axis: values (B, F*N, D), mask (B, F*N)."""
     return stream.values.flatten(1, 2), stream.mask.flatten(1, 2)
 
 
@@ -22,7 +22,7 @@ def never_empty(mask: Tensor) -> Tensor:
 
 
 def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
-    """A distribution over the real places, all zero where there is none: energies (B, S, L), mask (B, L)."""
+    """A distribution over the real locations, all zero where there is none: energies (B, S, L), mask (B, L)."""
     weights = energies.masked_fill(~never_empty(mask).unsqueeze(1), float("-inf")).softmax(-1)
     weights = weights * mask.any(-1)[:, None, None]
     sieve = _sieve.get()
@@ -44,7 +44,7 @@ def weights_through(sieve: Sieve) -> Iterator[None]:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean over the real places, zero where there is none: values (B, L, D), mask (B, L) -> (B, D)."""
+    """The mean over the real locations, zero where there is none: values (B, L, D), mask (B, L) -> (B, D)."""
     weights = mask.to(values.dtype)
     weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
     return torch.bmm(weights.unsqueeze(1), values).squeeze(1)
@@ -53,7 +53,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 class AdditiveAttention(nn.Module):
     """Bahdanau attention: e = w' tanh(W q + U v + b).
 
-    U v is projected once per video (`keys`), W q once per sentence and word; nothing is copied per sentence. Keys
+    U v is projected once per video (`keys`), W q once per caption and word; nothing is copied per caption. Keys
     that are not normalised may grow until the tanh is 1 or -1 everywhere, and then nothing is chosen any more.
     """
 
@@ -68,7 +68,7 @@ class AdditiveAttention(nn.Module):
         return keys
 
     def energies(self, query: Tensor, keys: Tensor) -> Tensor:
-        """query (B, S, Q), keys (B, 1, L, A), or (B, S, L, A) where every sentence has its own -> (B, S, L)."""
+        """query (B, S, Q), keys (B, 1, L, A), or (B, S, L, A) where every caption has its own -> (B, S, L)."""
         mixed = self.from_query(query).unsqueeze(2) + keys  # (B, S, L, A)
         return self.energy(mixed.tanh_()).squeeze(-1)
 

@@ -8,7 +8,7 @@ from watchword.layers.attention import masked_softmax
 
 class BilinearAttention(nn.Module):
     """e = w' tanh((W q) * (U v) + b): where additive attention adds query and value, this multiplies them feature by
-    feature. U v is projected once per video (`keys`), W q once per sentence and word.
+    feature. U v is projected once per video (`keys`), W q once per caption and word.
     """
 
     def __init__(self, query_size: int, value_size: int, attention_size: int) -> None:
@@ -28,7 +28,7 @@ class BilinearAttention(nn.Module):
 
 
 class BilinearAttentionWithin(BilinearAttention):
-    """The same attention within each of several frames, where every sentence has chosen its own."""
+    """The same attention within each of several frames, where every caption has chosen its own."""
 
     def forward(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """query (B, S, Q), keys (B, S, k, N, A), mask (B, S, k, N) -> weights (B, S, k, N), a distribution a frame."""

@@ -7,13 +7,13 @@ from torch import Tensor
 def gumbel_top_k(
     probabilities: Tensor, num_chosen: int, *, scale: float = 10.0, temperature: float = 1e-4, noise: bool = True
 ) -> Tensor:
-    """(..., n) -> (..., k, n): k rows, each nearly one-hot, each at a place that the rows before it left free.
+    """(..., n) -> (..., k, n): k rows, each nearly one-hot, each at a location that the rows before it left free.
 
-    With noise the first row is drawn by the probabilities, every further one by those of the places that are left:
+    With noise the first row is drawn by the probabilities, every further one by those of the locations that are left:
     drawing without replacement. Without noise the rows are the k largest, the largest first.
 
-    Eq. 6 takes the logarithm of what a row leaves of a place's probability, and that is below 0 wherever the row is:
-    such a place is out of the draw. Where nothing is left (fewer than k places with a probability) the row is 0.
+    Eq. 6 takes the logarithm of what a row leaves of a location's probability, and that is below 0 wherever the row is:
+    such a location is out of the draw. Where nothing is left (fewer than k locations with a probability) the row is 0.
     `scale` cancels in the softmax; it stands here because it stands in the paper.
     """
     rows: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""A recurrent encoder that begins in the middle of a film: at a key frame, outwards, both ways."""
+"""A recurrent encoder that begins in the middle of a video: at a key frame, outwards, both ways."""
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ def _read(gru: nn.GRU, frames: Tensor, start: Tensor, direction: int, count: Ten
     """The last state after `count` frames from `start` on, forwards (1) or backwards (-1), first state 0: (B, H)."""
     counts = count.cpu()  # packing wants it there
     steps = torch.arange(int(counts.max()), device=frames.device)
-    moments = (start.unsqueeze(1) + direction * steps).clamp(0, frames.shape[1] - 1)  # (B, steps)
+    time_steps = (start.unsqueeze(1) + direction * steps).clamp(0, frames.shape[1] - 1)  # (B, steps)
     rows = torch.arange(len(frames), device=frames.device).unsqueeze(1)
-    packed = pack_padded_sequence(frames[rows, moments], counts, batch_first=True, enforce_sorted=False)
+    packed = pack_padded_sequence(frames[rows, time_steps], counts, batch_first=True, enforce_sorted=False)
     return gru(packed)[1][0]

@@ -11,7 +11,7 @@ from watchword.layers.attention import weights_through
 
 
 def keep_largest(weights: Tensor, mask: Tensor, share: float) -> Tensor:
-    """Of each row the given share of its real places, those with the smallest weights, get 0; the others sum to 1.
+    """Of each row the given share of its real locations, those with the smallest weights, get 0; the others sum to 1.
 
     weights (B, S, L), mask (B, L). A share of 1 leaves nothing: all weights are 0, the context is a vector of zeros.
     """

@@ -9,7 +9,7 @@ from watchword.layers.attention import masked_softmax
 class ProductAttention(nn.Module):
     """e = w' tanh(W q * U v), element by element. A bias of e would cancel in the softmax: there is none.
 
-    U v is projected once per video (`keys`), W q once per sentence and word; nothing is copied per sentence.
+    U v is projected once per video (`keys`), W q once per caption and word; nothing is copied per caption.
     """
 
     def __init__(self, query_size: int, value_size: int, attention_size: int) -> None:

@@ -1,4 +1,4 @@
-"""Which places of one layer of a network the places of another see, and what brings a finer layer to a coarser one.
+"""Receptive fields between the layers of a network, and the kernels that align a finer layer with a coarser one.
 
 Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018, appendix, Tables 4 and 5. Each axis,
 time or height or width, is reckoned by itself.
@@ -13,14 +13,14 @@ Kernel = Literal["appendix", "receptive"]
 
 @dataclass(frozen=True)
 class Field:
-    """Place i of one layer, counted from 1, sees the places stride * i + first to stride * i + last of a finer one."""
+    """The field of location i (from 1) covers locations stride * i + first to stride * i + last of a finer layer."""
 
     stride: int
     first: int
     last: int
 
     def over(self, finer: "Field") -> "Field":
-        """What is seen through both: this field over that of each place which it sees."""
+        """The composition of both fields: this one over that of each location in it."""
         first, last = (finer.stride * edge for edge in (self.first, self.last))
         return Field(self.stride * finer.stride, first + finer.first, last + finer.last)
 
@@ -30,7 +30,7 @@ class Field:
 
 
 def convolution(kernel: int) -> Field:
-    """Padded so that there are as many places after it as before."""
+    """Padded so that there are as many locations after it as before."""
     return Field(1, -(kernel // 2), kernel // 2)
 
 
@@ -44,7 +44,7 @@ def seen_through(*fields: Field) -> Field:
 
 
 def ratio_of(fine: int, coarse: int) -> int:
-    """By how much a layer with `fine` places is pooled to have `coarse`: networks halve, so a power of two.
+    """By how much a layer with `fine` locations is pooled to have `coarse`: networks halve, so a power of two.
 
     C3D's 28 and 4 make 8, not 7: its last pooling pads 7 to 8.
     """
@@ -55,7 +55,7 @@ def ratio_of(fine: int, coarse: int) -> int:
 
 
 def reach_of(ratio: int) -> int:
-    """How far the field of a coarse place reaches to each side of the `ratio` fine places that lie under it.
+    """How far the field of a coarse location extends on each side of the `ratio` fine locations under it.
 
     A convolution of 3 before each halving adds 1, then 2, 4, ...: ratio - 1 in all. A layer that was averaged down to
     the coarse grid (ratio 1) has cells as large as the coarse ones, whose fields are three cells wide: 1.
@@ -67,6 +67,6 @@ def kernel_of(ratio: int, rule: Kernel) -> int:
     """The width of the convolution that stands before the pooling.
 
     `appendix`: 3, 5, 7 for 2, 4, 8, the kernels that the text names; one more to each side with every halving.
-    `receptive`: 3, 7, 15, with which each place sees exactly what Tables 4 and 5 say that it sees.
+    `receptive`: 3, 7, 15, which give exactly the receptive fields of Tables 4 and 5.
     """
     return max(3, 2 * ratio.bit_length() - 1) if rule == "appendix" else 2 * reach_of(ratio) + 1

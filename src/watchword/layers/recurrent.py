@@ -7,7 +7,7 @@ from torch import Tensor, nn
 def remember_at_first(lstm: nn.LSTM) -> None:
     """Opens the forget gates of a fresh LSTM (their two biases add up to 2).
 
-    torch leaves them half closed, so what was seen 20 moments ago has faded a million times before the first word.
+    torch leaves them half closed, so what was seen 20 time steps ago has faded a million times before the first word.
     """
     size = lstm.hidden_size
     for name, parameter in lstm.named_parameters():

@@ -7,7 +7,7 @@ from watchword.config import take_name
 from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.information import Information
 from watchword.losses.multi_sample import MultiSample
-from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.objective import LogitModel, Loss, Material, Objective
 from watchword.losses.ranked import Ranked
 from watchword.losses.refocus import FirstLook, FixedFocus, Refocusing
 from watchword.losses.reinforcement import Reinforce, SelfCritical
@@ -24,7 +24,7 @@ LOSSES: dict[str, type[Objective]] = {
     "multi_sample": MultiSample,
 }
 
-__all__ = ["LOSSES", "Loss", "Material", "Objective", "Talker", "build_loss"]
+__all__ = ["LOSSES", "LogitModel", "Loss", "Material", "Objective", "build_loss"]
 
 
 def build_loss(settings: Mapping[str, Any], material: Material) -> Objective:

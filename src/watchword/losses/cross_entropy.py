@@ -5,8 +5,8 @@ from pydantic import Field
 from torch import Tensor
 
 from watchword.config import Settings
-from watchword.decoding import follow
-from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.decoding import teacher_force
+from watchword.losses.objective import LogitModel, Loss, Material, Objective
 from watchword.tensors import BOS, PAD, UNK, Batch
 
 
@@ -26,15 +26,15 @@ class CrossEntropy(Objective):
     def epoch_weight(self, material: Material) -> float:
         return material.num_words
 
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
-        totals, words = self.of_videos(model, batch, own_words)
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
+        totals, words = self.of_videos(model, batch, sampling_rate)
         return Loss(totals.sum(), words.sum())
 
-    def of_videos(self, model: Talker, batch: Batch, own_words: float) -> tuple[Tensor, Tensor]:
+    def of_videos(self, model: LogitModel, batch: Batch, sampling_rate: float) -> tuple[Tensor, Tensor]:
         """The sum of the losses of each video's words, (B,), and how many there are, (B,)."""
-        targets = batch.sentences[:, :, 1:]  # (B, S, T)
-        replace = OwnWords(model, own_words) if own_words > 0 else None
-        outputs = follow(model, batch.streams, targets, replace=replace).outputs
+        targets = batch.captions[:, :, 1:]  # (B, S, T)
+        replace = ScheduledSampling(model, sampling_rate) if sampling_rate > 0 else None
+        outputs = teacher_force(model, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
         losses = word_losses(model.logits(outputs[real]), targets[real], self.smoothing)
         video = real.nonzero()[:, 0]
@@ -47,7 +47,7 @@ class CrossEntropy(Objective):
 
 
 def word_losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """(M, V), (M,) -> (M,): one vocabulary product for all words of all sentences."""
+    """(M, V), (M,) -> (M,): one vocabulary product for all words of all captions."""
     losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
     if smoothing and len(logits):
         sayable = logits[0].isfinite()
@@ -56,10 +56,10 @@ def word_losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tens
     return losses
 
 
-class OwnWords:
+class ScheduledSampling:
     """Scheduled sampling: now and then the next word in the model's ear is one it drew itself."""
 
-    def __init__(self, model: Talker, share: float) -> None:
+    def __init__(self, model: LogitModel, share: float) -> None:
         self.model, self.share = model, share
 
     def __call__(self, outputs: Tensor, words: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class Information(CrossEntropy):
     """The mean negative log probability of a word, each times 1 + lambda * its importance for the video (Eq. 8)."""
 
     Settings = InformationSettings
-    places: Tensor
+    keys: Tensor
     importance: Tensor
 
     def __init__(self, settings: InformationSettings, material: Material) -> None:
@@ -49,16 +49,16 @@ class Information(CrossEntropy):
         self.num_words = len(material.vocabulary)
         self.row = {video: row for row, video in enumerate(material.references)}
         found = importances(material.word_counts, settings.gamma)
-        # a sorted list of (video, word) places: a table of all videos and all words would be a thousand times as big
+        # a sorted list of (video, word) keys: a table of all videos and all words would be a thousand times as big
         table = {
             self.row[video] * self.num_words + number: value
             for video, own in found.items()
             for number, value in zip(material.vocabulary.encode(own), own.values(), strict=True)
             if number != UNK
         }
-        places = sorted(table)
-        self.register_buffer("places", torch.tensor(places), persistent=False)  # the data says it again: not kept
-        self.register_buffer("importance", torch.tensor([table[place] for place in places]), persistent=False)
+        keys = sorted(table)
+        self.register_buffer("keys", torch.tensor(keys), persistent=False)  # the data says it again: not kept
+        self.register_buffer("importance", torch.tensor([table[index] for index in keys]), persistent=False)
 
     def weighed(self, losses: Tensor, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
         return (1 + self.trade_off * self.of_words(words, rows, batch)) * losses  # Eq. 8
@@ -70,8 +70,8 @@ class Information(CrossEntropy):
             raise WatchwordError(f"information loss has no captions of {strange[0]!r}: it weighs training videos only")
         videos = torch.tensor([self.row[video] for video in batch.videos], device=words.device)
         wanted = videos[rows] * self.num_words + words
-        place = torch.searchsorted(self.places, wanted).clamp(max=len(self.places) - 1)
-        return self.importance[place] * (self.places[place] == wanted)
+        index = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
+        return self.importance[index] * (self.keys[index] == wanted)
 
 
 def importances(counts: Mapping[str, WordCounts], gamma: float) -> dict[str, dict[str, float]]:

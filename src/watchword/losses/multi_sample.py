@@ -5,7 +5,7 @@ al. 2016, arXiv:1509.00519, its estimator Mnih and Rezende 2016 (VIMCO), arXiv:1
 
 | paper | line |
 |---|---|
-| Eq. 12: K samples m^1 ... m^K of every sentence's choices, side by side on the S axis | `MultiSample.forward` |
+| Eq. 12: K samples m^1 ... m^K of every caption's choices, side by side on the S axis | `MultiSample.forward` |
 | Eq. 13, 14: the gradient | `bound` |
 | Eq. 15, 16: what each sample adds to the bound, against what the others would have | `advantages` |
 
@@ -21,10 +21,10 @@ from pydantic import Field
 from torch import Tensor
 
 from watchword.config import Settings
-from watchword.decoding import spread
+from watchword.decoding import expand_state
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import OwnWords, word_losses
-from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.cross_entropy import ScheduledSampling, word_losses
+from watchword.losses.objective import LogitModel, Loss, Material, Objective
 from watchword.tensors import BOS, PAD, UNK, Batch, State
 
 
@@ -46,40 +46,40 @@ class MultiSample(Objective):
     def epoch_weight(self, material: Material) -> float:
         return material.num_words
 
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
         if not getattr(model, "chooses", False):
             raise WatchwordError(
                 "the loss 'multi_sample' needs a model that draws what it looks at: model.name=dual_afr "
                 "model.variant=hard"
             )
-        sentences = batch.sentences[:, :, 1:].repeat_interleave(self.samples, 1)  # (B, S * K, T)
-        likelihood, choice = draw_along(model, batch, sentences, own_words)
+        captions = batch.captions[:, :, 1:].repeat_interleave(self.samples, 1)  # (B, S * K, T)
+        likelihood, choice = draw_along(model, batch, captions, sampling_rate)
         likelihood, choice = (sums.view(len(sums), -1, self.samples) for sums in (likelihood, choice))  # (B, S, K)
         bounds = bound(likelihood, choice, self.against_others)  # (B, S)
-        words = batch.sentences[:, :, 1:]
+        words = batch.captions[:, :, 1:]
         count = ((words != PAD) & (words != UNK)).sum()
         return Loss(-bounds.sum(), count, {"effective_samples": effective_samples(likelihood)})
 
 
-def draw_along(model: Talker, batch: Batch, sentences: Tensor, own_words: float) -> tuple[Tensor, Tensor]:
-    """Given sentences (B, S, T) with freshly drawn choices m: log p(Y|m, A) and log p(m|A), both (B, S)."""
+def draw_along(model: LogitModel, batch: Batch, captions: Tensor, sampling_rate: float) -> tuple[Tensor, Tensor]:
+    """Given captions (B, S, T) with freshly drawn choices m: log p(Y|m, A) and log p(m|A), both (B, S)."""
     memory, first = model.encode(batch.streams)
-    state: State = spread(first, sentences.shape[1])
-    replace = OwnWords(model, own_words) if own_words > 0 else None
-    words = torch.full_like(sentences[:, :, 0], BOS)
+    state: State = expand_state(first, captions.shape[1])
+    replace = ScheduledSampling(model, sampling_rate) if sampling_rate > 0 else None
+    words = torch.full_like(captions[:, :, 0], BOS)
     outputs, choices = [], []
-    for time in range(sentences.shape[2]):
+    for time in range(captions.shape[2]):
         step = model.step(words, memory, state)
         outputs.append(step.outputs)
         choices.append(step.state["log_choice"])
-        state, words = step.state, sentences[:, :, time]
+        state, words = step.state, captions[:, :, time]
         if replace is not None:
             words = replace(step.outputs, words)
-    there = sentences != PAD  # behind a sentence's end nothing is chosen
+    there = captions != PAD  # behind a caption's end nothing is chosen
     choice = (torch.stack(choices, 2) * there).sum(2)
-    real = there & (sentences != UNK)
-    losses = torch.zeros(sentences.shape, dtype=choice.dtype, device=choice.device)
-    said = word_losses(model.logits(torch.stack(outputs, 2)[real]), sentences[real])
+    real = there & (captions != UNK)
+    losses = torch.zeros(captions.shape, dtype=choice.dtype, device=choice.device)
+    said = word_losses(model.logits(torch.stack(outputs, 2)[real]), captions[real])
     return -losses.masked_scatter(real, said.to(choice.dtype)).sum(2), choice
 
 
@@ -99,10 +99,10 @@ def advantages(likelihood: Tensor) -> Tensor:
     others = (likelihood.sum(-1, keepdim=True) - likelihood) / (samples - 1)  # Eq. 16, log f
     instead = torch.where(
         torch.eye(samples, dtype=torch.bool, device=likelihood.device), others.unsqueeze(-1), likelihood.unsqueeze(-2)
-    )  # (..., K, K): row k has log f in the place of sample k
+    )  # (..., K, K): row k has log f in column k
     return likelihood.logsumexp(-1, keepdim=True) - instead.logsumexp(-1)
 
 
 def effective_samples(likelihood: Tensor) -> Tensor:
-    """How many of the K samples count, 1 ... K: 1 over the sum of omega squared, the mean of all sentences."""
+    """How many of the K samples count, 1 ... K: 1 over the sum of omega squared, the mean of all captions."""
     return (1 / likelihood.detach().softmax(-1).square().sum(-1)).mean()

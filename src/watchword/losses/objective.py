@@ -9,13 +9,13 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from watchword.config import Settings
-from watchword.decoding import Speaker
+from watchword.decoding import StepModel
 from watchword.tensors import Batch
 from watchword.text.counts import WordCounts, count_words
 from watchword.text.vocabulary import Vocabulary
 
 
-class Talker(Speaker, Protocol):
+class LogitModel(StepModel, Protocol):
     """A speaker that also shows its logits."""
 
     def logits(self, outputs: Tensor) -> Tensor: ...
@@ -45,7 +45,7 @@ class Loss:
     """`total` over `weight` is the loss that the log shows; the gradient is that of the total."""
 
     total: Tensor                # scalar with gradient
-    weight: Tensor               # scalar: how many words (or sentences) it counts
+    weight: Tensor               # scalar: how many words (or captions) it counts
     shown: dict[str, Tensor] = field(default_factory=dict)  # more for the log, means of the batch
 
 
@@ -55,12 +55,12 @@ class Objective(nn.Module, ABC):
     Settings: type[Settings]
     once_a_video = False         # an epoch visits every video once, not every caption
 
-    def begin(self, model: Talker) -> None:
+    def begin(self, model: LogitModel) -> None:
         """What a phase with this loss first asks of the model; not asked again where a phase is resumed."""
 
     @abstractmethod
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
-        """`own_words` is the share of words in the model's ear that are its own (scheduled sampling)."""
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
+        """`sampling_rate` is the share of words in the model's ear that are its own (scheduled sampling)."""
 
     @abstractmethod
     def epoch_weight(self, material: Material) -> float:

@@ -1,16 +1,16 @@
-"""The ranked loss: what an LSTM holds after all moments must lie nearer to each moment than to the one before it.
+"""The ranked loss: what an LSTM holds after all time steps must lie nearer to each time step than to the one before it.
 
 Cherian et al., Spatio-Temporal Ranked-Attention Networks for Video Captioning, WACV 2020, Eq. 6 and 7:
 sum over t of softplus(<x_ST, x_t-1> + beta - <x_ST, x_t>), which a rank-SVM (Eq. 4, 5) minimises over a free x_ST.
 
 It stands beside a loss of words, whichever: `words = { name = "cross_entropy" }`, `{ name = "reinforce", ... }`. The
-model ranks anew for every word, so the passes over sentences that the loss of words makes are overheard (`Overheard`),
-and no pass is made for ranking alone. Only steps that hear a real word count, not those behind a sentence's end. Where
-scheduled sampling puts an early end into a sentence, one step of it goes uncounted; an empty sentence that pads the
-batch counts with its first step, which is the same for all sentences of a video.
+model ranks anew for every word, so the passes over captions that the loss of words makes are overheard (`Overheard`),
+and no pass is made for ranking alone. Only steps that hear a real word count, not those behind a caption's end. Where
+scheduled sampling puts an early end into a caption, one step of it goes uncounted; an empty caption that pads the
+batch counts with its first step, which is the same for all captions of a video.
 
-Where we differ: the mean over pairs of moments instead of their sum, so that the weight means the same for 5 moments
-and for 28; a pair counts if both moments show something.
+Where we differ: the mean over pairs of time steps instead of their sum, so that the weight means the same for 5 steps
+and for 28; a pair counts if both time steps are real.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from torch.nn.functional import softplus
 
 from watchword.config import Settings
 from watchword.errors import WatchwordError
-from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.objective import LogitModel, Loss, Material, Objective
 from watchword.tensors import EOS, PAD, Batch, Memory, State, Step, Streams
 
 
 @runtime_checkable
 class Ranker(Protocol):
-    """A model that reads moments in their order for every word."""
+    """A model that reads time steps in their order for every word."""
 
     def projections(self, state: State) -> Mapping[str, Tensor]:
         """Stream -> <x_ST, x_t> (B, S, F), of the word that led to this state."""
@@ -56,9 +56,9 @@ class Ranked(Objective):
     def epoch_weight(self, material: Material) -> float:
         return self.words.epoch_weight(material)
 
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
         overheard = Overheard(model, self.settings.margin)
-        loss: Loss = self.words(overheard, batch, own_words)
+        loss: Loss = self.words(overheard, batch, sampling_rate)
         ranked = overheard.mean()
         total = loss.total + self.settings.weight * ranked * loss.weight  # a word weighs the same in both
         shown = {"words": (loss.total / loss.weight.clamp(min=1)).detach(), "ranked": ranked}
@@ -66,11 +66,11 @@ class Ranked(Objective):
 
 
 class Overheard:
-    """A model, with an ear on how it ranks the moments while it is led along sentences."""
+    """A model whose ranking loss is collected during teacher forcing."""
 
-    def __init__(self, model: Talker, margin: float) -> None:
+    def __init__(self, model: LogitModel, margin: float) -> None:
         if not isinstance(model, Ranker):
-            raise WatchwordError("the loss 'ranked' needs a model that reads moments in order: model.name=stats")
+            raise WatchwordError("the loss 'ranked' needs a model that reads time steps in order: model.name=stats")
         self.model: Any = model
         self.margin = margin
         self.pairs: dict[str, Tensor] = {}
@@ -88,7 +88,7 @@ class Overheard:
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         step: Step = self.model.step(words, memory, state)
-        if torch.is_grad_enabled():  # a baseline's greedy sentence teaches nothing
+        if torch.is_grad_enabled():  # a baseline's greedy caption teaches nothing
             projections = self.model.projections(step.state)
             if not projections:
                 raise WatchwordError(
@@ -110,5 +110,5 @@ class Overheard:
 def ranking_losses(projections: Tensor, pairs: Tensor, margin: float) -> Tensor:
     """Eq. 6, 7: projections (B, S, F), real pairs of neighbours (B, F - 1) -> (B, S)."""
     zeta = projections[..., :-1] + margin - projections[..., 1:]  # Eq. 7
-    counts = pairs.sum(-1, keepdim=True).clamp(min=1)  # (B, 1); one moment alone has nothing to be ranked by
+    counts = pairs.sum(-1, keepdim=True).clamp(min=1)  # (B, 1); one time step alone has nothing to be ranked by
     return (softplus(zeta) * pairs.unsqueeze(1)).sum(-1) / counts

@@ -12,7 +12,6 @@ Shi et al., Watch It Twice, ACM MM 2019, arXiv:1907.12905, Sec. 3.4 and 4.2; doc
 | Sec. 4.2, saved key frames | `FixedFocus` |
 """
 
-from collections.abc import Callable
 from itertools import accumulate
 from typing import Literal, Protocol
 
@@ -21,29 +20,29 @@ from pydantic import Field
 from torch import Tensor
 
 from watchword.config import Settings
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import CrossEntropy, OwnWords, word_losses
-from watchword.losses.objective import Loss, Material, Objective, Talker
+from watchword.losses.cross_entropy import CrossEntropy, ScheduledSampling, word_losses
+from watchword.losses.objective import LogitModel, Loss, Material, Objective
 from watchword.tensors import PAD, UNK, Batch, Memory, State, Step, Streams
 
 
-class Refocuser(Talker, Protocol):
+class Refocuser(LogitModel, Protocol):
     """A captioner that looks twice."""
 
-    def watch(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
+    def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
         """Memory, states of both looks (B, 2, ...), log relevance of the frames (B, F), key frames (B,)."""
 
-    def watch_once(self) -> None: ...
-    def watch_twice(self) -> None: ...
+    def use_one_pass(self) -> None: ...
+    def use_two_passes(self) -> None: ...
     def fix_key_frames(self, restart: bool) -> None: ...
 
 
 class FirstLook(CrossEntropy):
     """Cross entropy of the first look; nothing else is learned, and validation sees nothing else."""
 
-    def begin(self, model: Talker) -> None:
-        _refocuser(model).watch_once()
+    def begin(self, model: LogitModel) -> None:
+        _refocuser(model).use_one_pass()
 
 
 class TwoLooks(Objective):
@@ -52,12 +51,14 @@ class TwoLooks(Objective):
     def epoch_weight(self, material: Material) -> float:
         return material.num_words
 
-    def of_captions(self, model: Talker, batch: Batch, own_words: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def of_captions(
+        self, model: LogitModel, batch: Batch, sampling_rate: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """L_xe (B, 2, S) of both looks, real words (B, S), log relevance (B, F), key frames (B,)."""
-        looks = SideBySide(_refocuser(model), batch.sentences.shape[1])
-        targets = batch.sentences[:, :, 1:].repeat(1, 2, 1)  # (B, 2*S, T)
-        replace: Callable[[Tensor, Tensor], Tensor] | None = OwnWords(model, own_words) if own_words > 0 else None
-        outputs = follow(looks, batch.streams, targets, replace=replace).outputs
+        looks = SideBySide(_refocuser(model), batch.captions.shape[1])
+        targets = batch.captions[:, :, 1:].repeat(1, 2, 1)  # (B, 2*S, T)
+        replace = ScheduledSampling(model, sampling_rate) if sampling_rate > 0 else None
+        outputs = teacher_force(looks, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
         words = torch.zeros_like(outputs[..., 0]).masked_scatter(
             real, word_losses(model.logits(outputs[real]), targets[real]).to(outputs.dtype)
@@ -73,15 +74,15 @@ class TwoLooks(Objective):
 
 
 class SideBySide:
-    """Both looks of S sentences as one speaker of 2*S: the first S hear the first look."""
+    """Both looks of S captions as one speaker of 2*S: the first S hear the first look."""
 
-    def __init__(self, model: Refocuser, num_sentences: int) -> None:
-        self.model, self.num_sentences = model, num_sentences
+    def __init__(self, model: Refocuser, num_captions: int) -> None:
+        self.model, self.num_captions = model, num_captions
         self.relevance, self.key = torch.empty(0), torch.empty(0)
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        memory, states, self.relevance, self.key = self.model.watch(streams)
-        return memory, {name: tensor.repeat_interleave(self.num_sentences, 1) for name, tensor in states.items()}
+        memory, states, self.relevance, self.key = self.model.encode_passes(streams)
+        return memory, {name: tensor.repeat_interleave(self.num_captions, 1) for name, tensor in states.items()}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         return self.model.step(words, memory, state)
@@ -111,11 +112,11 @@ class Refocusing(TwoLooks):
         num_captions = sum(len(captions) for captions in material.references.values())
         self.register_buffer("rewards", torch.full((num_captions,), float("nan")))  # R_e-1; nan: not seen yet
 
-    def begin(self, model: Talker) -> None:
-        _refocuser(model).watch_twice()
+    def begin(self, model: LogitModel) -> None:
+        _refocuser(model).use_two_passes()
 
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
-        losses, words, relevance, key = self.of_captions(model, batch, own_words)
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
+        losses, words, relevance, key = self.of_captions(model, batch, sampling_rate)
         reward, better = self.reward(batch, losses.detach())
         focus = key_frame_loss(better, relevance, key, self.as_printed)
         total = losses.sum() + self.beta * focus.sum()  # Eq. 22
@@ -129,26 +130,26 @@ class Refocusing(TwoLooks):
     def reward(self, batch: Batch, losses: Tensor) -> tuple[Tensor, Tensor]:
         """R_e (B, S), which is kept, and R_e - R_e-1: 0 for a caption that is seen for the first time."""
         if batch.rows is None:
-            raise WatchwordError("the refocusing reward needs to know which caption a sentence is: Batch.rows")
+            raise WatchwordError("the refocusing reward needs to know which caption a caption is: Batch.rows")
         first, second = losses.unbind(1)
         reward = first - second  # Eq. 20
         starts = torch.tensor([self.first_row[video] for video in batch.videos], device=reward.device)
         mine = batch.rows >= 0
-        places = (starts.unsqueeze(1) + batch.rows)[mine]
+        positions = (starts.unsqueeze(1) + batch.rows)[mine]
         better = torch.zeros_like(reward)
-        better[mine] = (reward[mine] - self.rewards[places]).nan_to_num()
-        self._keep(places, reward[mine])
+        better[mine] = (reward[mine] - self.rewards[positions]).nan_to_num()
+        self._keep(positions, reward[mine])
         return reward, better
 
-    def _keep(self, places: Tensor, rewards: Tensor) -> None:
+    def _keep(self, positions: Tensor, rewards: Tensor) -> None:
         """Captions of a batch may be shared between processes; all of them remember all rewards."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             news = torch.zeros(2, len(self.rewards), device=rewards.device)
-            news[0, places], news[1, places] = rewards.float(), 1.0
+            news[0, positions], news[1, positions] = rewards.float(), 1.0
             torch.distributed.all_reduce(news)
             self.rewards.copy_(torch.where(news[1] > 0, news[0], self.rewards))
         else:
-            self.rewards[places] = rewards.to(self.rewards.dtype)
+            self.rewards[positions] = rewards.to(self.rewards.dtype)
 
 
 def key_frame_loss(better: Tensor, relevance: Tensor, key: Tensor, as_printed: bool = False) -> Tensor:
@@ -179,15 +180,15 @@ class FixedFocus(TwoLooks):
         super().__init__()
         self.restart = settings.restart
 
-    def begin(self, model: Talker) -> None:
+    def begin(self, model: LogitModel) -> None:
         _refocuser(model).fix_key_frames(self.restart)
 
-    def forward(self, model: Talker, batch: Batch, own_words: float) -> Loss:
-        losses, words, _, _ = self.of_captions(model, batch, own_words)
+    def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
+        losses, words, _, _ = self.of_captions(model, batch, sampling_rate)
         return Loss(losses.sum(), words.sum(), self.shown(losses, words))
 
 
-def _refocuser(model: Talker) -> Refocuser:
-    if not hasattr(model, "watch_twice"):
+def _refocuser(model: LogitModel) -> Refocuser:
+    if not hasattr(model, "use_two_passes"):
         raise WatchwordError("this loss is for a model that looks twice: model.name=refocus model.variant=vre")
     return model  # type: ignore[return-value]

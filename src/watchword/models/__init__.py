@@ -6,7 +6,7 @@ from typing import Any
 from watchword.config import take_name
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.models.dual_afr import DualAFR
-from watchword.models.gist import Gist
+from watchword.models.embedding_conditioned import EmbeddingConditioned
 from watchword.models.global2local import Global2Local
 from watchword.models.hierarchical import Hierarchical
 from watchword.models.mean_pool import MeanPool
@@ -24,7 +24,7 @@ MODELS: dict[str, type[Captioner]] = {
     "stats": Stats,
     "global2local": Global2Local,
     "dual_afr": DualAFR,
-    "gist": Gist,
+    "embedding_conditioned": EmbeddingConditioned,
 }
 
 __all__ = ["MODELS", "Captioner", "CaptionerConfig", "build_model", "read_model_config"]

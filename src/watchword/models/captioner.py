@@ -26,7 +26,7 @@ class Captioner(nn.Module, ABC):
     """Videos in, words out.
 
     `widths` says which streams the model reads and how wide they are. `Step.outputs` is what the vocabulary
-    projection reads: training applies it once to all words of all sentences, decoding once a step.
+    projection reads: training applies it once to all words of all captions, decoding once a step.
     """
 
     Config: type[CaptionerConfig] = CaptionerConfig

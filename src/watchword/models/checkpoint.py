@@ -11,6 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from watchword.atomic_io import write_whole
+from watchword.config import rename_keys
 from watchword.errors import WatchwordError
 from watchword.models import build_model, read_model_config
 from watchword.models.captioner import Captioner
@@ -43,6 +44,7 @@ def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
             f"the vocabulary ({len(vocabulary):,} words, {vocabulary.checksum}) is not the one that {path} was trained "
             f"with ({checksum}): put the run's own vocabulary.txt back beside its weights"
         )
+    rename_keys({"model": settings}, warn=False)
     model = build_model(settings, widths, len(vocabulary))
     try:
         model.load_state_dict(tensors)

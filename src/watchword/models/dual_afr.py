@@ -1,4 +1,4 @@
-"""Attention over places, over times, and over the layers of a network (dualAFR).
+"""Attention over locations, over times, and over the layers of a network (dualAFR).
 
 Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018, arXiv:1611.07837.
 
@@ -6,7 +6,7 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 |---|---|
 | Eq. 1, 2: the first word from h_1 = tanh(C a_L+1), the others from an LSTM | `DualAFR.encode`, `DualAFR.step` |
 | Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `receptive.py` |
-| Eq. 4, 5: one attention over places and times for all layers | `DualAFR.look`, `over_places` |
+| Eq. 4, 5: one attention over locations and times for all layers | `DualAFR.look`, `over_locations` |
 | Eq. 6, 7: attention over layers | `DualAFR.look`, `over_layers` |
 | Eq. 8: soft | `DualAFR.look` |
 | Eq. 9: hard | `Draw` |
@@ -14,10 +14,10 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 | Eq. 17, 18 and Table 1: other ways to bring layers together | `layers/alignment.py` |
 | appendix: initialisation | `DualAFR.initialise` |
 
-The rows of Tables 1 and 2 are the variants. `single` looks at one layer as it comes, at all of that layer's own places.
+The rows of Tables 1 and 2 are the variants. `single` attends to one layer as it comes, at all of its own locations.
 
 Where we differ: the deepest layer may be projected first (`feature_size`; 0 as in the paper: as it comes); what is hard
-when films are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated); where asked
+when videos are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated); where asked
 (`normalise`) layers, keys and h_1 have a layer norm, without which their tanh soon says 1 or -1 of everything.
 """
 
@@ -34,14 +34,14 @@ from watchword.errors import WatchwordError
 from watchword.layers.alignment import (
     ConvolutionAlignment,
     HypercolumnAlignment,
-    PlaceAlignment,
+    LocationAlignment,
     PoolingAlignment,
     StackingAlignment,
     Triple,
     perceptron,
 )
-from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean, masked_softmax, never_empty
-from watchword.layers.projection import Projection
+from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean, masked_softmax, never_empty
+from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -54,25 +54,25 @@ class DualAFRConfig(CaptionerConfig):
     variant: Variant = "soft"                             # Tables 1, 2
     embedding_size: int = Field(300, ge=1)                # appendix
     hidden_size: int = Field(512, ge=1)                   # appendix
-    dropout: float = Field(0.5, ge=0, lt=1)               # ours: rate and places not stated; on words and outputs
+    dropout: float = Field(0.5, ge=0, lt=1)               # ours: rate and locations not stated; on words and outputs
     attention_size: int = Field(256, ge=1)                # ours: not stated
     feature_size: int = Field(0, ge=0)                    # ours: how wide aligned layers are; 0: as the deepest, a_L
     top: str = ""                                         # the stream of a_L+1; "": the last
     layers: tuple[str, ...] = ()                          # of a_1 to a_L; (): all others, in their order
     layer: int = Field(0, ge=0)                           # of `single`: which, counted from 1; 0: the deepest
-    shapes: tuple[Triple, ...] = ()                       # moments, rows, columns of each layer; (): alike and square
+    shapes: tuple[Triple, ...] = ()                       # time steps, rows, columns of each layer; (): equal, square
     kernel: Kernel = "appendix"                           # of Eq. 3's filters, see layers/receptive.py
-    hard: Literal["both", "layers", "places"] = "both"    # what is drawn in variant `hard`
+    hard: Literal["both", "layers", "locations"] = "both"  # what is drawn in variant `hard`
     initial_range: float = Field(0.01, ge=0)              # appendix: weights that are not recurrent; 0: torch's own
     normalise: bool = False                               # ours: of layers, keys and h_1, docs/papers/dual_afr.md
 
 
 @dataclass(frozen=True)
 class Glance:
-    """What is seen for one word of each sentence."""
+    """What is seen for one word of each caption."""
 
     context: Tensor     # z_t, (B, S, D)
-    places: Tensor      # alpha, (B, S, P)
+    locations: Tensor      # alpha, (B, S, P)
     layers: Tensor      # beta, (B, S, L)
     log_choice: Tensor  # log probability of what was drawn, (B, S); 0 where nothing is
 
@@ -90,10 +90,12 @@ class DualAFR(Captioner):
             size = config.feature_size or widths[self.layers[-1]]
             self.align = alignments(config, [widths[layer] for layer in self.layers], size, self.shapes)
             stacked = len(self.layers) * size
-            self.over_places = AdditiveAttention(config.hidden_size, stacked, config.attention_size, config.normalise)
+            sizes = (config.attention_size, config.normalise)
+            self.over_locations = AdditiveAttention(config.hidden_size, stacked, *sizes)
             if len(self.layers) > 1:
-                self.over_layers = AdditiveAttention(config.hidden_size, size, config.attention_size, config.normalise)
+                self.over_layers = AdditiveAttention(config.hidden_size, size, *sizes)
         self.draw = Draw()
+        accept_old_names(self, {"over_places": "over_locations"})
         self.cell = LSTMCell(config.embedding_size + size, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
@@ -124,7 +126,7 @@ class DualAFR(Captioner):
     # --- the contract ------------------------------------------------------------------------------------------------
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        whole = masked_mean(*flat_places(streams[self.top]))  # appendix: a_L+1 is the mean over windows of the film
+        whole = masked_mean(*flat_locations(streams[self.top]))  # appendix: a_L+1 is the mean over windows of the video
         hidden = self.first(self.feature_dropout(whole)).tanh().unsqueeze(1)  # h_1
         state = {"hidden": hidden, "cell": torch.zeros_like(hidden)}
         if not self.layers:
@@ -137,12 +139,12 @@ class DualAFR(Captioner):
         if self.settings.normalise:
             aligned = [nn.functional.layer_norm(layer, layer.shape[-1:]) for layer in aligned]
         self.check_grids({tuple(layer.shape[1:4]) for layer in aligned}, streams)
-        values = torch.stack(aligned, -2).flatten(1, 3).flatten(2)  # a^_i, all layers of a place: (B, P, L * D)
+        values = torch.stack(aligned, -2).flatten(1, 3).flatten(2)  # a^_i, all layers of a location: (B, P, L * D)
         mask = streams[self.layers[-1]].mask
-        there = mask[:, :, : self.places_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
+        there = mask[:, :, : self.locations_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
         memory = {
-            "values": values * there.flatten(1).unsqueeze(-1), "keys": self.over_places.keys(values),
-            "mask": there.flatten(1), "places": mask,
+            "values": values * there.flatten(1).unsqueeze(-1), "keys": self.over_locations.keys(values),
+            "mask": there.flatten(1), "locations": mask,
             "layers": torch.stack([streams[layer].mask.flatten(1).any(1) for layer in self.layers], 1),  # (B, L)
         }  # fmt: skip
         return memory, state
@@ -158,7 +160,7 @@ class DualAFR(Captioner):
             facts["layer_weights"] = seen.layers.masked_fill(begins, 0)  # the first word looks at no layer
             if self.chooses:
                 facts["log_choice"] = seen.log_choice.masked_fill(begins.squeeze(-1), 0)
-            attention[self.layers[-1]] = self.in_full(seen.places, begins, memory)
+            attention[self.layers[-1]] = self.in_full(seen.locations, begins, memory)
         hidden, cell = self.cell(torch.cat(inputs, -1), state["hidden"], state["cell"])
         hidden = torch.where(begins, state["hidden"], hidden)  # Eq. 1: the first word is said of h_1
         cell = torch.where(begins, state["cell"], cell)
@@ -167,17 +169,17 @@ class DualAFR(Captioner):
     def look(self, hidden: Tensor, memory: Memory) -> Glance:
         """Where and how deep, for the state h_t-1 (B, S, H)."""
         drawn = self.settings.hard if self.chooses else "nothing"
-        energies = self.over_places.energies(hidden, memory["keys"].unsqueeze(1))           # Eq. 4: (B, S, P)
-        places = masked_softmax(energies, memory["mask"])                                   # Eq. 5
+        energies = self.over_locations.energies(hidden, memory["keys"].unsqueeze(1))           # Eq. 4: (B, S, P)
+        locations = masked_softmax(energies, memory["mask"])                                   # Eq. 5
         log_choice = hidden.new_zeros(hidden.shape[:2])
-        if drawn in ("both", "places"):
-            place, log_choice = self.draw(places)
-            seen = memory["values"].gather(1, place.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
+        if drawn in ("both", "locations"):
+            location, log_choice = self.draw(locations)
+            seen = memory["values"].gather(1, location.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
         else:
-            seen = torch.bmm(places, memory["values"])                                      # s_t: (B, S, L * D)
+            seen = torch.bmm(locations, memory["values"])                                      # s_t: (B, S, L * D)
         seen = seen.view(*hidden.shape[:2], len(self.layers), -1)                           # s_tl: (B, S, L, D)
         if len(self.layers) == 1:
-            return Glance(seen.squeeze(2), places, places.new_ones(*places.shape[:2], 1), log_choice)
+            return Glance(seen.squeeze(2), locations, locations.new_ones(*locations.shape[:2], 1), log_choice)
         energies = self.over_layers.energies(hidden, self.over_layers.keys(seen))
         energies = energies.masked_fill(~never_empty(memory["layers"]).unsqueeze(1), float("-inf"))
         layers = energies.softmax(-1)                                                       # Eq. 6, 7: (B, S, L)
@@ -187,26 +189,26 @@ class DualAFR(Captioner):
             log_choice = log_choice + log_layer
         else:
             context = (layers.unsqueeze(-1) * seen).sum(2)                                  # Eq. 8
-        return Glance(context, places, layers, log_choice)
+        return Glance(context, locations, layers, log_choice)
 
     # --- for pictures ------------------------------------------------------------------------------------------------
 
-    def layer_weights(self, streams: Streams, sentences: Tensor) -> Tensor:
-        """beta for each word of given sentences (B, S, T): (B, S, T, L), 0 for the first word, which looks at none."""
+    def layer_weights(self, streams: Streams, captions: Tensor) -> Tensor:
+        """beta for each word of given captions (B, S, T): (B, S, T, L), 0 for the first word, which looks at none."""
         memory, state = self.encode(streams)
-        state = {name: tensor.expand(-1, sentences.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
+        state = {name: tensor.expand(-1, captions.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
         found = []
-        for words in (torch.full_like(sentences[:, :, 0], BOS), *sentences[:, :, :-1].unbind(2)):
+        for words in (torch.full_like(captions[:, :, 0], BOS), *captions[:, :, :-1].unbind(2)):
             state = self.step(words, memory, state).state
             found.append(state["layer_weights"])
         return torch.stack(found, 2)
 
-    def in_full(self, places: Tensor, begins: Tensor, memory: Memory) -> Tensor:
-        """alpha on the stream's own moments and places, (B, S, F, N); the first word sees all alike (h_1 is a mean)."""
+    def in_full(self, locations: Tensor, begins: Tensor, memory: Memory) -> Tensor:
+        """alpha on the stream's own axes, (B, S, F, N); uniform for the first word (h_1 is a mean)."""
         alike = memory["mask"] / memory["mask"].sum(1, keepdim=True).clamp(min=1)
-        weights = torch.where(begins, alike.unsqueeze(1), places)
-        weights = weights.reshape(*weights.shape[:2], memory["places"].shape[1], -1)
-        return nn.functional.pad(weights, (0, memory["places"].shape[2] - weights.shape[-1]))
+        weights = torch.where(begins, alike.unsqueeze(1), locations)
+        weights = weights.reshape(*weights.shape[:2], memory["locations"].shape[1], -1)
+        return nn.functional.pad(weights, (0, memory["locations"].shape[2] - weights.shape[-1]))
 
     # --- shapes ------------------------------------------------------------------------------------------------------
 
@@ -214,45 +216,46 @@ class DualAFR(Captioner):
         """Layers that no video of the batch has get zeros, as many as the other layers ask for."""
         present = {layer: shape for layer, shape in zip(self.layers, self.shapes, strict=True)
                    if streams[layer].mask.any()}  # fmt: skip
-        windows, places = 1, 1
+        windows, locations = 1, 1
         for layer, shape in present.items():
-            windows, places = streams[layer].mask.shape[1] // shape[0], streams[layer].mask.shape[2]
+            windows, locations = streams[layer].mask.shape[1] // shape[0], streams[layer].mask.shape[2]
         found = dict(streams)
         for layer, (time, rows, columns) in zip(self.layers, self.shapes, strict=True):
             if layer not in present:
-                size = (windows * time, rows * columns if self.settings.shapes else places)
+                size = (windows * time, rows * columns if self.settings.shapes else locations)
                 found[layer] = absent_like(streams[layer], *size)
         return found
 
     def maps_of(self, stream: Stream, layer: str, shape: Triple) -> tuple[Tensor, Tensor]:
         """A layer's stream, (B, F, N, D), as maps (B, D, F, h, w) and what of them is real, (B, 1, F, h, w)."""
-        places, rows, columns = self.places_of(stream.values.shape[2], layer, shape)
+        locations, rows, columns = self.locations_of(stream.values.shape[2], layer, shape)
         grid = (*stream.mask.shape[:2], rows, columns)
-        values = self.feature_dropout(stream.values[:, :, :places]).reshape(*grid, -1).movedim(-1, 1)
-        return values, stream.mask[:, :, :places].reshape(grid).unsqueeze(1).to(values.dtype)
+        values = self.feature_dropout(stream.values[:, :, :locations]).reshape(*grid, -1).movedim(-1, 1)
+        return values, stream.mask[:, :, :locations].reshape(grid).unsqueeze(1).to(values.dtype)
 
-    def places_of(self, number: int, layer: str, shape: Triple) -> tuple[int, int, int]:
-        """How many places a layer has in a moment, its rows and columns; more than `shape` says only pad the batch."""
+    def locations_of(self, number: int, layer: str, shape: Triple) -> tuple[int, int, int]:
+        """The number of locations, rows and columns of a layer; locations beyond `shape` only pad the batch."""
         rows, columns = shape[1:] if self.settings.shapes else (isqrt(number),) * 2
         if rows * columns > number or (not self.settings.shapes and rows * columns != number):
             raise WatchwordError(
-                f"{layer} has {number} places a moment, not {rows} rows of {columns}: say moments, rows and columns of "
-                f"{', '.join(self.layers)}, such as model.shapes={_example(len(self.layers))}"
+                f"{layer} has {number} locations a time step, not {rows} rows of {columns}: give the shape "
+                f"of {', '.join(self.layers)}, such as model.shapes={_example(len(self.layers))}"
             )
         return rows * columns, rows, columns
 
     def check_grids(self, grids: set[tuple[int, ...]], streams: Streams) -> None:
-        """Aligned layers have the same moments, rows and columns, or what was said of their shapes is not so."""
+        """Aligned layers have the same time steps, rows and columns, or what was said of their shapes is not so."""
         if len(grids) > 1:
             found = ", ".join("{} {} x {}".format(layer, *streams[layer].values.shape[1:3]) for layer in self.layers)
             raise WatchwordError(
-                f"the layers' moments x places do not fit together ({found}): say moments, rows and columns of each, "
-                f"such as model.shapes={_example(len(self.layers))}, and leave data.moments and data.glimpse alone"
+                f"the layers' time steps x locations do not match ({found}): give the shape of each, "
+                f"such as model.shapes={_example(len(self.layers))}, "
+                "and leave data.max_time_steps and data.frame_keep_rate at their defaults"
             )
 
 
 class Draw(nn.Module):
-    """Eq. 9: one of several by its probability; when films are described, the likeliest."""
+    """Eq. 9: one of several by its probability; when videos are described, the likeliest."""
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """weights (B, S, X) -> which (B, S), and its log probability (B, S); 0 and 0 where all weights are 0."""
@@ -265,9 +268,9 @@ class Draw(nn.Module):
         return chosen, likely.clamp(min=torch.finfo(weights.dtype).tiny).log()
 
 
-def absent_like(stream: Stream, moments: int, places: int) -> Stream:
-    """A stream that no video has, of another number of moments and places."""
-    size = (len(stream.mask), moments, places)
+def absent_like(stream: Stream, time_steps: int, locations: int) -> Stream:
+    """A stream that no video has, of another number of time steps and locations."""
+    size = (len(stream.mask), time_steps, locations)
     values = stream.values.new_zeros(*size, stream.values.shape[-1])
     mask, times = stream.mask.new_zeros(size), stream.times.new_zeros(size[:2])
     return Stream(values, mask, times, stream.boxes.new_zeros(*size, 4))
@@ -305,7 +308,7 @@ def alignments(config: DualAFRConfig, widths: list[int], size: int, shapes: tupl
         if meets != (time, rows, columns):
             raise WatchwordError(
                 f"a layer of {shape} cannot be halved to {(time, rows, columns)}, only to {meets}: model.shapes counts "
-                "moments, rows and columns of each layer, the deepest last"
+                "time steps, rows and columns of each layer, the deepest last"
             )
         match config.variant:
             case "mlp":
@@ -317,15 +320,15 @@ def alignments(config: DualAFRConfig, widths: list[int], size: int, shapes: tupl
             case _:
                 found.append(ConvolutionAlignment(width, size, ratios, config.kernel))
     if config.variant in ("mlp", "max_pool", "average_pool", "hypercolumn"):
-        found.append(PlaceAlignment(perceptron(widths[-1], size)))  # Eq. 18 for all of a_1 to a_L
+        found.append(LocationAlignment(perceptron(widths[-1], size)))  # Eq. 18 for all of a_1 to a_L
     elif config.feature_size:
-        found.append(PlaceAlignment(nn.Sequential(nn.Linear(widths[-1], size), nn.ReLU())))
+        found.append(LocationAlignment(nn.Sequential(nn.Linear(widths[-1], size), nn.ReLU())))
     else:
-        found.append(PlaceAlignment(nn.Identity()))  # a^_L = a_L
+        found.append(LocationAlignment(nn.Identity()))  # a^_L = a_L
     return found
 
 
 def _example(number: int) -> str:
     """What C3D's layers would say."""
     sizes = [(2 ** (number - 1 - depth), 4 * 2 ** (number - 1 - depth)) for depth in range(number)]
-    return "[" + ",".join(f"[{moments},{side},{side}]" for moments, side in sizes) + "]"
+    return "[" + ",".join(f"[{time_steps},{side},{side}]" for time_steps, side in sizes) + "]"

@@ -8,7 +8,7 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | Eq. 2, 3, bilinear attention | `layers/bilinear.py` |
 | Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally` |
 | Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
-| Eq. 8, weights folded to the frames that have regions | `layers/moments.py: folding`, `_choose` |
+| Eq. 8, weights folded to the frames that have regions | `layers/time_steps.py: folding`, `_choose` |
 | Eq. 9, x_L: regions of the chosen frames, one attention for all | `_look_locally` |
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
 | Eq. 12, 13, words and cross entropy | `Captioner.logits`, `losses/cross_entropy.py` |
@@ -30,8 +30,8 @@ from watchword.errors import WatchwordError
 from watchword.layers.attention import masked_mean
 from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
-from watchword.layers.moments import folding, moment_means, nearest
 from watchword.layers.projection import Projection
+from watchword.layers.time_steps import folding, nearest, time_step_means
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import Memory, State, Step, Streams
 
@@ -100,12 +100,12 @@ class Global2Local(Captioner):
         frames, clips = streams[self.roles["frames"]], streams[self.roles["clips"]]
         memory: Memory = {}
         for role, stream in (("frames", frames), ("clips", clips)):
-            values, mask = moment_means(stream)
+            values, mask = time_step_means(stream)
             memory[role] = self._project(role, values) * mask.unsqueeze(-1)  # Eq. 1: (B, F, D)
             memory[f"{role}.keys"] = self.attend[role].keys(memory[role])
             memory[f"{role}.mask"] = mask
-            # where the weight of a moment sits in the picture: evenly on its real places
-            memory[f"{role}.places"] = stream.mask / stream.mask.sum(-1, keepdim=True).clamp(min=1)  # (B, F, N)
+            # where the weight of a time step sits in the picture: evenly on its real locations
+            memory[f"{role}.locations"] = stream.mask / stream.mask.sum(-1, keepdim=True).clamp(min=1)  # (B, F, N)
         if self.aligned:
             clip = nearest(frames.times, clips.times, memory["clips.mask"])  # (B, F)
             same_instant = memory["clips"].gather(1, clip.unsqueeze(2).expand(-1, -1, memory["clips"].shape[2]))
@@ -148,7 +148,7 @@ class Global2Local(Captioner):
             weights = self.attend[role](query, memory[f"{role}.keys"], memory[f"{where}.mask"])  # Eq. 2: (B, S, F)
             contexts.append(torch.bmm(weights, memory[role]))
             name = f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]
-            attention[name] = weights.unsqueeze(-1) * memory[f"{where}.places"].unsqueeze(1)
+            attention[name] = weights.unsqueeze(-1) * memory[f"{where}.locations"].unsqueeze(1)
         return contexts, attention
 
     def _choose(self, aligned: Tensor, memory: Memory) -> Tensor:
@@ -186,9 +186,9 @@ def _gathered_sum(values: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
 
     Only the rows of the chosen frames are read, and no copy of them is made.
     """
-    videos, moments, places, _ = values.shape
-    frame = chosen + moments * torch.arange(videos, device=chosen.device).view(-1, 1, 1)
-    row = places * frame.unsqueeze(-1) + torch.arange(places, device=chosen.device)  # (B, S, k, N)
+    videos, time_steps, locations, _ = values.shape
+    frame = chosen + time_steps * torch.arange(videos, device=chosen.device).view(-1, 1, 1)
+    row = locations * frame.unsqueeze(-1) + torch.arange(locations, device=chosen.device)  # (B, S, k, N)
     row, weights = row.flatten(0, 1).flatten(1), weights.flatten(0, 1).flatten(1)  # (B S, k N)
     bags = nn.functional.embedding_bag(row, values.flatten(0, 2), mode="sum", per_sample_weights=weights)
     return bags.view(*chosen.shape[:2], -1)

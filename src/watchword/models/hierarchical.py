@@ -15,8 +15,9 @@ Variants (Table 1): `ha`; `ta_b2`, objects averaged within each frame, no LSTM_R
 attention, the means over frames at every word.
 
 **A stream may be absent.** `objects` names the stream of objects (V^R); every other stream is attended frame by frame
-(V^F, V^C, or more: sound), averaged within a frame if it has places. Without the stream of objects LSTM_R reads the
-first stream there is: the places of a grid are its objects, and of a pooled stream the whole picture is the one object.
+(V^F, V^C, or more: sound), averaged within a frame if it has locations. Without the stream of objects LSTM_R reads the
+first stream there is: the locations of a grid are its objects, and the whole picture of a pooled stream is the only
+object.
 
 Where we differ: padding is not seen (the paper pads short videos with zero frames and attends to them too); a frame
 without any object is passed over by LSTM_R. Both LSTMs begin with zeros (not stated). `feature_size` puts a linear map
@@ -47,7 +48,7 @@ class HierarchicalConfig(CaptionerConfig):
     attention_size: int = Field(512, ge=1)          # Sec. 4.2, read so
     dropout: float = Field(0.5, ge=0, lt=1)         # Sec. 4.2: input and output of both LSTMs; ours: rate not stated
     feature_size: int | None = Field(None, ge=1)    # ours: streams are mapped to this width first; None: raw
-    objects: str = "regions"                        # the stream whose places LSTM_R chooses among
+    objects: str = "regions"                        # the stream whose locations LSTM_R chooses among
 
 
 class Hierarchical(Captioner):
@@ -87,13 +88,13 @@ class Hierarchical(Captioner):
         for source, name in self.sources.items():
             mask = streams[name].mask
             if source == CHOSEN:
-                values, places = self._read_objects(projected[name], mask)
+                values, locations = self._read_objects(projected[name], mask)
             else:
-                places = even(mask)  # the mean of a frame's places
-                values = (places.unsqueeze(2) @ projected[name]).squeeze(2)  # (B, F, D)
+                locations = even(mask)  # the mean of a frame's locations
+                values = (locations.unsqueeze(2) @ projected[name]).squeeze(2)  # (B, F, D)
             memory[f"{source}.values"] = values
             memory[f"{source}.mask"] = mask.any(-1)  # (B, F)
-            memory[f"{source}.places"] = places  # (B, F, N)
+            memory[f"{source}.locations"] = locations  # (B, F, N)
             if self.config.variant != "na":
                 memory[f"{source}.keys"] = self.attend[source].keys(values)
         nothing = self.to_words.weight.new_zeros(mask.shape[0], 1, self.config.hidden_size)
@@ -104,7 +105,7 @@ class Hierarchical(Captioner):
         for source, name in self.sources.items():
             context, frames = self._look(source, memory, state["hidden"])  # (B, S, D), (B, S, F)
             heard.append(context)
-            attention[name] = frames.unsqueeze(-1) * memory[f"{source}.places"].unsqueeze(1)  # (B, S, F, N)
+            attention[name] = frames.unsqueeze(-1) * memory[f"{source}.locations"].unsqueeze(1)  # (B, S, F, N)
         hidden, cell = self.cell(self.dropout(torch.cat(heard, -1)), state["hidden"], state["cell"])  # Eq. 3
         return Step(self.dropout(hidden), {"hidden": hidden, "cell": cell}, attention)
 
@@ -119,8 +120,8 @@ class Hierarchical(Captioner):
         values, mask = memory[f"{source}.values"], memory[f"{source}.mask"]
         if self.config.variant == "na":
             frames = even(mask).unsqueeze(1)  # (B, 1, F)
-            sentences = hidden.shape[1]
-            return (frames @ values).expand(-1, sentences, -1), frames.expand(-1, sentences, -1)
+            captions = hidden.shape[1]
+            return (frames @ values).expand(-1, captions, -1), frames.expand(-1, captions, -1)
         return self.attend[source](hidden, memory[f"{source}.keys"], values, mask)  # Eq. 4
 
     def _read_objects(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ arXiv:1412.4729, Sec. 3: mean over frames (3.2), two LSTM layers, the vector is 
 
 Where we differ: the mean is projected to `hidden_size` first, where asked with a norm (`normalise`); dropout; several
 streams stand side by side.
-Attention is returned as what it is here: the same weight for every real place.
+Attention is returned as what it is here: the same weight for every real location.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from watchword.layers.attention import flat_places, masked_mean
+from watchword.layers.attention import flat_locations, masked_mean
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -37,7 +37,7 @@ class MeanPool(Captioner):
         self.feature_dropout = nn.Dropout(config.feature_dropout)
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        means = torch.cat([masked_mean(*flat_places(streams[name])) for name in self.widths], -1)
+        means = torch.cat([masked_mean(*flat_locations(streams[name])) for name in self.widths], -1)
         video = self.dropout(self.project(self.feature_dropout(means))).relu()  # (B, H)
         memory = {"video": video}
         for name in self.widths:

@@ -1,24 +1,24 @@
-"""Watch it twice (VRE): the first look finds a key frame, the second reads the film outwards from it.
+"""Watch it twice (VRE): the first look finds a key frame, the second reads the video outwards from it.
 
 Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM MM 2019, arXiv:1907.12905.
 
 | paper | line |
 |---|---|
-| Eq. 2, 3: frames are means over places, places are means over frames | `frames_of`, `places_of` |
+| Eq. 2, 3: frames are means over locations, locations are means over frames | `frames_of`, `locations_of` |
 | Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
-| Eq. 8, 9: how relevant each frame is to what was seen at first | `Watcher.relevance` |
+| Eq. 8, 9: how relevant each frame is to what was seen at first | `KeyFrameEncoder.relevance` |
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
 | Eq. 12 to 16: two attentions | `Refocus.step`, `layers/product_attention.py` |
-| Alg. 1: o1, o2 | `Watcher.first`, `Watcher.second` |
+| Alg. 1: o1, o2 | `KeyFrameEncoder.first`, `KeyFrameEncoder.second` |
 | Alg. 2: o is the first memory cell, half of every query, and the first input | `Refocus.watch`, `Refocus.step` |
 | Sec. 4.2: saved key frames | `Refocus.fix_key_frames` |
 | Eq. 17 to 22 | `losses/refocus.py` |
 
 Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (V^f), `kbigru_all` (with v^s and v^a),
-`vre`. What is a stream's part (frames, places, sound) is told by `temporal`, `spatial`, `audio`.
+`vre`. What is a stream's part (frames, locations, sound) is told by `temporal`, `spatial`, `audio`.
 
 Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
-copy of the watcher, so that a film that nobody saved has one too. Ours, and off unless asked for: features are first
+copy of the encoder, so that a video that nobody saved has one too. Ours, and off unless asked for: features are first
 projected (`projected_size`); the maps to h and o are normalised (`normalise`); while training the key frame is drawn,
 so that others are tried (`training_key`).
 """
@@ -31,13 +31,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import flat_places, masked_mean, never_empty
+from watchword.layers.attention import flat_locations, masked_mean, never_empty
 from watchword.layers.key_frame import KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
-from watchword.layers.projection import Projection
+from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
+
+# modules in checkpoints written before 0.2
+RENAMED = {"watcher": "encoder", "project_places": "project_locations", "over_places": "over_locations"}
 
 
 class RefocusConfig(CaptionerConfig):
@@ -51,11 +54,11 @@ class RefocusConfig(CaptionerConfig):
     normalise: bool = False                          # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
     temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
-    spatial: str = ""                                # ... whose places are looked at; "": the last; "none": no such
+    spatial: str = ""                                # ... whose locations are looked at; "": the last; "none": no such
     audio: str = "audio"                             # the stream that is heard, where there is one
 
     @property
-    def reads_places(self) -> bool:
+    def reads_locations(self) -> bool:
         return self.variant != "kbigru"
 
     @property
@@ -74,29 +77,30 @@ class Refocus(Captioner):
         self.temporal, self.spatial, self.audio = roles(config, widths)
         hidden, encoded = config.hidden_size, config.variant != "attention"
         sound = widths[self.audio] if self.audio else 0
-        self.watcher = Watcher(config, widths[self.temporal], sound)
-        frame_size, sound_size = self.watcher.frame_size, self.watcher.sound_size
+        self.encoder = KeyFrameEncoder(config, widths[self.temporal], sound)
+        frame_size, sound_size = self.encoder.frame_size, self.encoder.sound_size
         query_size = 2 * hidden if encoded else hidden  # [o, h]
         self.over_frames = ProductAttention(query_size, frame_size, config.attention_size)
-        place_size = 0
+        location_size = 0
         if self.spatial:
-            self.project_places, place_size = projection(widths[self.spatial], config)
-            self.over_places = ProductAttention(query_size, place_size, config.attention_size)
-        self.cell = LSTMCell(frame_size + place_size + sound_size + config.embedding_size, hidden)
+            self.project_locations, location_size = projection(widths[self.spatial], config)
+            self.over_locations = ProductAttention(query_size, location_size, config.attention_size)
+        self.cell = LSTMCell(frame_size + location_size + sound_size + config.embedding_size, hidden)
         if encoded:  # o stands where a word's embedding does
             same = hidden == config.embedding_size
             self.first_input = nn.Identity() if same else nn.Linear(hidden, config.embedding_size)
         if config.variant == "vre":
-            self.chooser = Watcher(config, widths[self.temporal], sound).requires_grad_(False)
+            self.chooser = KeyFrameEncoder(config, widths[self.temporal], sound).requires_grad_(False)
         self.register_buffer("passes", torch.tensor(2 if config.variant == "vre" else 1))
         self.register_buffer("fixed", torch.tensor(False))
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
+        accept_old_names(self, RENAMED)
 
     # --- the contract ------------------------------------------------------------------------------------------------
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        memory, states, _, _ = self.watch(streams)
+        memory, states, _, _ = self.encode_passes(streams)
         return memory, {name: tensor[:, -1:] for name, tensor in states.items()}  # the last look is the one that counts
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
@@ -109,10 +113,10 @@ class Refocus(Captioner):
         inputs = [context]  # Eq. 14 to 16
         attention = {f"temporal:{self.temporal}": _in_full(weights.unsqueeze(-1), memory["frames.share"])}
         if self.spatial:
-            parts = (memory[f"places.{part}"] for part in ("keys", "values", "mask"))
-            context, weights = self.over_places(query, *parts)
+            parts = (memory[f"locations.{part}"] for part in ("keys", "values", "mask"))
+            context, weights = self.over_locations(query, *parts)
             inputs.append(context)  # Eq. 12
-            attention[f"spatial:{self.spatial}"] = _in_full(weights.unsqueeze(-2), memory["places.share"])
+            attention[f"spatial:{self.spatial}"] = _in_full(weights.unsqueeze(-2), memory["locations.share"])
         if self.audio:
             inputs.append(memory["sound"].unsqueeze(1).expand(-1, words.shape[1], -1))
         hidden, cell = self.cell(torch.cat([*inputs, said], -1), state["hidden"], state["cell"])
@@ -120,7 +124,7 @@ class Refocus(Captioner):
 
     # --- the two looks -----------------------------------------------------------------------------------------------
 
-    def watch(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
+    def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
         """Both looks at once (one where there is no second).
 
         Memory, and the states before the first word side by side, (B, looks, ...); then how relevant each frame is,
@@ -128,7 +132,7 @@ class Refocus(Captioner):
         """
         pooled, real = frames_of(streams[self.temporal])
         sound = sound_of(streams[self.audio]) if self.audio else None
-        frames, heard = self.watcher.project(self.feature_dropout(pooled), sound)
+        frames, heard = self.encoder.project(self.feature_dropout(pooled), sound)
         memory = self._memory(streams, frames, real, heard)
         lengths = last_real(real)
         key = lengths // 2  # Alg. 1: in the middle at first
@@ -136,15 +140,15 @@ class Refocus(Captioner):
         if self.settings.variant == "attention":
             zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
             return memory, {"hidden": zero, "cell": zero}, relevance, key
-        read, seen = self.watcher.first(frames, lengths, key, heard)  # h1, o1
+        read, seen = self.encoder.first(frames, lengths, key, heard)  # h1, o1
         looks = [seen]
         if int(self.passes) == 2:
             if bool(self.fixed):
                 relevance = self.chooser.choose(pooled, real, sound)
             else:
-                relevance = self.watcher.relevance(seen, frames, real)
+                relevance = self.encoder.relevance(seen, frames, real)
             key = self._key(relevance)
-            looks.append(self.watcher.second(read, frames, lengths, key, heard))  # o2
+            looks.append(self.encoder.second(read, frames, lengths, key, heard))  # o2
         video = torch.stack(looks, 1)  # (B, looks, H)
         return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
 
@@ -157,19 +161,19 @@ class Refocus(Captioner):
         """The key frame of the first look, (B,)."""
         return last_real(frames_of(streams[self.temporal])[1]) // 2
 
-    def watch_once(self) -> None:
+    def use_one_pass(self) -> None:
         """From now on the first look is the only one."""
         self._must_be_vre()
         self.passes.fill_(1)
 
-    def watch_twice(self) -> None:
+    def use_two_passes(self) -> None:
         self._must_be_vre()
         self.passes.fill_(2)
 
     def fix_key_frames(self, restart: bool) -> None:
         """From now on the key frames are those that the weights choose now; with `restart` all else begins anew."""
         self._must_be_vre()
-        chosen = self.chooser if bool(self.fixed) else self.watcher
+        chosen = self.chooser if bool(self.fixed) else self.encoder
         kept = {name: tensor.clone() for name, tensor in chosen.state_dict().items()}
         if restart:
             fresh = type(self)(self.settings, self.widths, self.num_words)
@@ -192,18 +196,19 @@ class Refocus(Captioner):
             "frames.share": _shares(mask, over=2),
         }  # fmt: skip
         if self.spatial:
-            places, there = places_of(streams[self.spatial])
-            places = self.project_places(self.feature_dropout(places))
+            locations, there = locations_of(streams[self.spatial])
+            locations = self.project_locations(self.feature_dropout(locations))
             memory |= {
-                "places.values": places, "places.keys": self.over_places.keys(places), "places.mask": there,
-                "places.share": _shares(streams[self.spatial].mask, over=1),
+                "locations.values": locations, "locations.keys": self.over_locations.keys(locations),
+                "locations.mask": there,
+                "locations.share": _shares(streams[self.spatial].mask, over=1),
             }  # fmt: skip
         if heard is not None:
             memory["sound"] = heard
         return memory
 
 
-class Watcher(nn.Module):
+class KeyFrameEncoder(nn.Module):
     """What makes o1, the key frame and o2 of frames and sound (Alg. 1)."""
 
     def __init__(self, config: RefocusConfig, frame_width: int, sound_width: int) -> None:
@@ -250,7 +255,7 @@ class Watcher(nn.Module):
 
 
 def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, str]:
-    """Which stream is read frame by frame, which is looked at place by place, which is heard; "": none."""
+    """Which stream is read frame by frame, which is looked at location by location, which is heard; "": none."""
     seen = [name for name in widths if name != config.audio]
     for role, wanted in (("temporal", config.temporal), ("spatial", config.spatial)):
         if wanted not in ("", "none", *widths):
@@ -259,15 +264,15 @@ def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, s
         raise WatchwordError("refocus needs a stream that is seen beside the one that is heard: add it to data.streams")
     temporal = config.temporal or seen[0]
     spatial = config.spatial or seen[-1]
-    places = config.reads_places and spatial != "none"
+    locations = config.reads_locations and spatial != "none"
     unread = [name for name in seen if name not in (temporal, spatial)]
     if unread:
         raise WatchwordError(
-            f"refocus reads one stream's frames and one stream's places, here {temporal} and {spatial}: drop "
+            f"refocus reads one stream's frames and one stream's locations, here {temporal} and {spatial}: drop "
             f"{', '.join(unread)} from data.streams, or choose with model.temporal and model.spatial"
         )
     hears = config.hears and config.audio in widths
-    return temporal, spatial if places else "", config.audio if hears else ""
+    return temporal, spatial if locations else "", config.audio if hears else ""
 
 
 def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:
@@ -279,18 +284,18 @@ def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:
 
 
 def frames_of(stream: Stream) -> tuple[Tensor, Tensor]:
-    """V^f, the mean over the places of each frame (Eq. 2): (B, F, D), and which frames are real: (B, F)."""
+    """V^f, the mean over the locations of each frame (Eq. 2): (B, F, D), and which frames are real: (B, F)."""
     return torch.einsum("bfnd,bfn->bfd", stream.values, _shares(stream.mask, over=2)), stream.mask.any(2)
 
 
-def places_of(stream: Stream) -> tuple[Tensor, Tensor]:
-    """v^s, the mean over the frames of each place (Eq. 3): (B, N, D), and which places are real: (B, N)."""
+def locations_of(stream: Stream) -> tuple[Tensor, Tensor]:
+    """v^s, the mean over the frames of each location (Eq. 3): (B, N, D), and which locations are real: (B, N)."""
     return torch.einsum("bfnd,bfn->bnd", stream.values, _shares(stream.mask, over=1)), stream.mask.any(1)
 
 
 def sound_of(stream: Stream) -> Tensor:
     """v^a, one vector a video: (B, D)."""
-    return masked_mean(*flat_places(stream))
+    return masked_mean(*flat_locations(stream))
 
 
 def last_real(real: Tensor) -> Tensor:
@@ -299,7 +304,7 @@ def last_real(real: Tensor) -> Tensor:
 
 
 def _shares(mask: Tensor, over: int) -> Tensor:
-    """What each place weighs in a mean over an axis of (B, F, N); 0 where nothing is real."""
+    """What each location weighs in a mean over an axis of (B, F, N); 0 where nothing is real."""
     weights = mask.float()
     return weights / weights.sum(over, keepdim=True).clamp(min=1)
 

@@ -8,12 +8,12 @@ Venugopalan et al., Sequence to Sequence - Video to Text, ICCV 2015, arXiv:1505.
 | Sec. 3.2, Fig. 2: first LSTM reads <pad>, second reads [first's hidden, word] | `step` |
 | Sec. 3.3: frames embedded to 500, LSTMs of 1000 | `S2VTConfig` |
 
-In the writing stage the first LSTM hears no words, so its state is the same for all sentences of a video: it is
+In the writing stage the first LSTM hears no words, so its state is the same for all captions of a video: it is
 computed once per video (the first of the S equal rows) and shown to all of them.
 
-Where we differ: streams that share their moments stand side by side in each frame (the paper fuses RGB and flow late,
-by averaging two models: `watchword evaluate RUN RUN` does that); dropout; videos shorter than the batch's longest are
-read to their own last frame. No attention.
+Where we differ: streams that share their time steps are concatenated (the paper fuses RGB and flow late, by
+averaging two models: `watchword evaluate RUN RUN` does that); dropout; videos shorter than the batch's longest are read
+to their own last frame. No attention.
 """
 
 from collections.abc import Mapping
@@ -60,10 +60,10 @@ class S2VT(Captioner):
         return {}, {name: tensor[0].unsqueeze(1) for name, tensor in new.items()}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        batch, sentences = words.shape
+        batch, captions = words.shape
         nothing = state["hidden1"].new_zeros(batch, 1, self.first.input_size)
         hidden1, cell1 = _one_step(self.first, nothing, state["hidden1"][:, :1], state["cell1"][:, :1])
-        hidden1, cell1 = hidden1.expand(-1, sentences, -1), cell1.expand(-1, sentences, -1)
+        hidden1, cell1 = hidden1.expand(-1, captions, -1), cell1.expand(-1, captions, -1)
         said = self.dropout(self.embedding(words))
         inputs = torch.cat([self.dropout(hidden1), said], -1)  # (B, S, H + E)
         hidden2, cell2 = _one_step(self.second, inputs, state["hidden2"], state["cell2"])
@@ -71,17 +71,17 @@ class S2VT(Captioner):
         return Step(self.dropout(hidden2), new)
 
     def _frames(self, streams: Streams) -> tuple[Tensor, Tensor]:
-        """All streams side by side, places averaged: (B, F, D); how many moments are real: (B,)."""
+        """All streams side by side, locations averaged: (B, F, D); how many time steps are real: (B,)."""
         lengths = torch.stack([_lengths(streams[name]) for name in self.widths])  # (streams, B), 0: absent
         longest = lengths.amax(0).clamp(min=1)
         unlike = ((lengths != longest) & (lengths > 0)).any(0)  # (B,)
         if unlike.any():
             counts = ", ".join(f"{name} {int(own[unlike][0])}" for name, own in zip(self.widths, lengths, strict=True))
             raise WatchwordError(
-                f"s2vt reads streams that share their moments, here a video has {counts}: train one run a stream"
+                f"s2vt reads streams that share their time steps, here a video has {counts}: train one run a stream"
             )
         most = int(longest.max())
-        frames = [_moments(streams[name])[:, :most] for name in self.widths]
+        frames = [_time_steps(streams[name])[:, :most] for name in self.widths]
         frames = [nn.functional.pad(some, (0, 0, 0, most - some.shape[1])) for some in frames]
         return torch.cat(frames, -1), longest
 
@@ -93,13 +93,13 @@ class S2VT(Captioner):
 
 
 def _lengths(stream: Stream) -> Tensor:
-    """Up to and with the last moment at which there is something to see: (B,)."""
+    """Up to and with the last time step at which there is something to see: (B,)."""
     seen = stream.mask.any(-1)  # (B, F)
     return (seen * torch.arange(1, seen.shape[1] + 1, device=seen.device)).amax(1)
 
 
-def _moments(stream: Stream) -> Tensor:
-    """Places averaged within each moment: (B, F, D)."""
+def _time_steps(stream: Stream) -> Tensor:
+    """Locations averaged within each time step: (B, F, D)."""
     values, mask = stream.values.flatten(0, 1), stream.mask.flatten(0, 1)  # (B*F, N, D)
     return masked_mean(values, mask).view(*stream.mask.shape[:2], -1)
 

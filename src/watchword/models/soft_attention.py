@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from watchword.layers.attention import AdditiveAttention, flat_places, masked_mean
+from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -54,7 +54,7 @@ class SoftAttention(Captioner):
         memory: Memory = {}
         means = []
         for name in self.widths:
-            values, mask = flat_places(streams[name])
+            values, mask = flat_locations(streams[name])
             values = self.dropout(self.project[name](self.feature_dropout(values))).relu()  # (B, L, H)
             memory[f"{name}.values"] = values
             memory[f"{name}.keys"] = self.attend[name].keys(values)

@@ -1,4 +1,4 @@
-"""STaTS: looks twice at every word, at places over time (ST) and at one moment's places (TS), and weighs the two.
+"""STaTS: two attentions a word, over locations then time (ST) and over time then locations (TS), and their fusion.
 
 Cherian, Wang, Hori, Marks, Spatio-Temporal Ranked-Attention Networks for Video Captioning, WACV 2020,
 doi:10.1109/WACV45572.2020.9093291.
@@ -6,26 +6,26 @@ doi:10.1109/WACV45572.2020.9093291.
 | paper | line |
 |---|---|
 | Eq. 1, 2: e = softmax(w' tanh(W_h h + W_x x + b)) | `AdditiveAttention` |
-| Eq. 3, Sec. 3.1.1: places, by their mean over time (a grid) or moment by moment (regions) | `SpatioTemporal.look` |
-| Eq. 8: x_ST is what an LSTM holds after all moments | `SpatioTemporal.pool` |
+| Eq. 3, Sec. 3.1.1: locations, by their mean over time (a grid) or in each step (regions) | `SpatioTemporal.look` |
+| Eq. 8: x_ST is what an LSTM holds after all time steps | `SpatioTemporal.pool` |
 | Eq. 6, 7: the ranked loss over <x_ST, x_t> | `losses/ranked.py`, fed by `Stats.projections` |
-| Eq. 9 to 11: one moment by a softmax of low temperature, then its places | `TemporoSpatial` |
+| Eq. 9 to 11: one time step by a softmax of low temperature, then its locations | `TemporoSpatial` |
 | Eq. 12: fusion by the language state | `Fusion` |
 | Sec. 4.1: self-attention over the words so far, beside the LSTM's state | `Stats.step`, `query` |
 | Table 1, Table 2 | `variant`, `pooling` |
 
 `ranked` and `lstm` are one network; `ranked` is trained with the loss `ranked`. The two rows of Table 2 with temporal
-attention have no spatial attention: `attention` is over all places of all moments, `mean_attention` over moments whose
-places are averaged (Sec. 4.2, iv and v).
+attention have no spatial attention: `attention` is over all locations of all time steps, `mean_attention` over time
+steps whose locations are averaged (Sec. 4.2, iv and v).
 
 Where we differ: the paper does not say how the mean stands beside the LSTM (here: side by side, one matrix back to the
 features' width), what the language LSTM reads and shows (here as in `soft_attention`: word and features; a deep
 output), how it begins (a map of the mean feature), how streams are combined (each has its own attention, contexts stand
-side by side), nor the temperature. A region may be seen in some moments only: attention is over what a moment shows.
+side by side), nor the temperature. A region may be present in some time steps only: attention is over the real ones.
 
 Speed: everything of a video that no word changes is computed once in `encode`: embedded features, keys, and the keys of
-every place, so that the keys of TS' chosen moment are a mixture of keys, not a new product. The LSTM over moments reads
-all (B, S) sentences as its rows in one fused call. A stream with one place a moment has no spatial attention, so its
+every location, so that the keys of TS' chosen time step are a mixture of keys, not a new product. The LSTM over time
+steps reads all (B, S) captions as its rows in one fused call. A stream with one location has no spatial attention: its
 x_ST is the same for every word and is computed once a video.
 """
 
@@ -45,7 +45,7 @@ from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, CATEGORY, Memory, State, Step, Streams
 
 Pooling = Literal["mean", "lstm", "mean_lstm", "attention", "mean_attention", "ranked", "mean_ranked"]
-TINY = 1e-12  # a place that the chosen moment does not show
+TINY = 1e-12  # a location that the chosen time step does not show
 
 
 class StatsConfig(CaptionerConfig):
@@ -57,7 +57,7 @@ class StatsConfig(CaptionerConfig):
     hidden_size: int = Field(512, ge=1)              # ours: not stated
     temperature: float = Field(0.1, gt=0)            # ours: "low"
     normalise: bool = False                          # ours: embedded features, before the ReLU
-    without_grid: tuple[str, ...] = ("regions",)     # streams whose places are others in every moment (Eq. 3 as it is)
+    without_grid: tuple[str, ...] = ("regions",)     # streams whose locations differ between time steps (Eq. 3)
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Seen:
 
     features: Tensor                   # (B, S, D)
     weights: Tensor                    # (B, S, F, N)
-    projections: Tensor | None = None  # (B, S, F) <x_ST, x_t>, where an LSTM reads the moments
+    projections: Tensor | None = None  # (B, S, F) <x_ST, x_t>, where an LSTM reads the time steps
 
 
 class SpatioTemporal(nn.Module):
-    """Sec. 3.1: places first, the same in all moments of a grid; then the moments, in their order."""
+    """Sec. 3.1: locations first, the same in all time steps of a grid; then the time steps, in their order."""
 
     def __init__(self, query_size: int, size: int, attention_size: int, pooling: Pooling, has_grid: bool) -> None:
         super().__init__()
@@ -94,42 +94,42 @@ class SpatioTemporal(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory) -> Seen:
         values, mask = memory["values"], memory["mask"]
-        moments = moment_weights(mask)[:, None, :, None]  # what is read in order is looked at evenly
+        time_steps = time_step_weights(mask)[:, None, :, None]  # what is read in order is looked at evenly
         if mask.shape[2] == 1:
-            sentences = query.shape[1]
-            projections = memory["projections"].expand(-1, sentences, -1) if "projections" in memory else None
-            weights = moments.expand(-1, sentences, -1, -1)
-            return Seen(memory["pooled"].expand(-1, sentences, -1), weights, projections)
-        places = self.look(query, memory["keys"], mask)
-        features, projections = self.pool(places.transpose(1, 2) @ values, mask)
-        return Seen(features, places * moments, projections)
+            captions = query.shape[1]
+            projections = memory["projections"].expand(-1, captions, -1) if "projections" in memory else None
+            weights = time_steps.expand(-1, captions, -1, -1)
+            return Seen(memory["pooled"].expand(-1, captions, -1), weights, projections)
+        locations = self.look(query, memory["keys"], mask)
+        features, projections = self.pool(locations.transpose(1, 2) @ values, mask)
+        return Seen(features, locations * time_steps, projections)
 
     def look(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """Eq. 3: of each moment a distribution over its places, (B, S, F, N). A grid's is the same in all moments."""
+        """Eq. 3: a distribution over the locations of each time step, (B, S, F, N). A grid has one for all steps."""
         energies = self.attend.energies(query, keys)  # (B, S, N) or (B, S, F*N)
         energies = energies.unsqueeze(2) if self.has_grid else energies.view(*query.shape[:2], *mask.shape[1:])
-        shown = never_empty(mask).unsqueeze(1)  # a moment that shows nothing: its zeros, anyhow weighed
+        shown = never_empty(mask).unsqueeze(1)  # a time step that shows nothing: its zeros, anyhow weighed
         return energies.masked_fill(~shown, float("-inf")).softmax(-1)
 
-    def pool(self, moments: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
-        """x^_t (B, F, S, D) -> x_ST (B, S, D), <x_ST, x^_t> (B, S, F). Rows of the LSTM are all (B, S) sentences."""
-        mean = torch.einsum("bf,bfsd->bsd", moment_weights(mask), moments)
+    def pool(self, time_steps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """x^_t (B, F, S, D) -> x_ST (B, S, D), <x_ST, x^_t> (B, S, F). Rows of the LSTM are all (B, S) captions."""
+        mean = torch.einsum("bf,bfsd->bsd", time_step_weights(mask), time_steps)
         if self.reader is None:
             return mean, None
-        batch, _, sentences, _ = moments.shape
-        outputs, _ = self.reader(moments.transpose(0, 1).flatten(1, 2))  # (F, B*S, D)
+        batch, _, captions, _ = time_steps.shape
+        outputs, _ = self.reader(time_steps.transpose(0, 1).flatten(1, 2))  # (F, B*S, D)
         seen = mask.any(-1)
-        last = (seen * torch.arange(seen.shape[1], device=seen.device)).amax(1)  # (B,) moments after it only pad
+        last = (seen * torch.arange(seen.shape[1], device=seen.device)).amax(1)  # (B,) time steps after it only pad
         rows = torch.arange(batch, device=seen.device)
-        ordered = outputs.unflatten(1, (batch, sentences))[last, rows]  # Eq. 8: (B, S, D)
-        projections = torch.einsum("bsd,bfsd->bsf", ordered, moments)
+        ordered = outputs.unflatten(1, (batch, captions))[last, rows]  # Eq. 8: (B, S, D)
+        projections = torch.einsum("bsd,bfsd->bsf", ordered, time_steps)
         if self.join is None:
             return ordered, projections
         return self.join(torch.cat([mean, ordered], -1)), projections
 
 
 class TemporalAttention(nn.Module):
-    """Table 2, the rows without spatial attention: over all places, or over moments whose places are averaged."""
+    """Table 2, the rows without spatial attention: over all locations, or over time steps with averaged locations."""
 
     def __init__(self, query_size: int, size: int, attention_size: int, pooling: Pooling) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class TemporalAttention(nn.Module):
         self.attend = AdditiveAttention(query_size, size, attention_size)
 
     def encode(self, values: Tensor, mask: Tensor) -> Memory:
-        rows = average_places(values, mask) if self.averaged else values.flatten(1, 2)  # (B, L, D)
+        rows = average_locations(values, mask) if self.averaged else values.flatten(1, 2)  # (B, L, D)
         return {"values": rows, "keys": self.attend.keys(rows), "mask": mask}
 
     def forward(self, query: Tensor, memory: Memory) -> Seen:
@@ -145,12 +145,12 @@ class TemporalAttention(nn.Module):
         real = mask.any(-1) if self.averaged else mask.flatten(1)  # (B, L)
         features, weights = self.attend(query, memory["keys"], memory["values"], real)
         if self.averaged:
-            return Seen(features, weights.unsqueeze(-1) * place_weights(mask).unsqueeze(1))
+            return Seen(features, weights.unsqueeze(-1) * location_weights(mask).unsqueeze(1))
         return Seen(features, weights.unflatten(2, mask.shape[1:]))
 
 
 class TemporoSpatial(nn.Module):
-    """Sec. 3.2: first one moment, then its places."""
+    """Sec. 3.2: first one time step, then its locations."""
 
     def __init__(self, query_size: int, size: int, attention_size: int, temperature: float) -> None:
         super().__init__()
@@ -162,20 +162,20 @@ class TemporoSpatial(nn.Module):
         return {
             "values": values,
             "mask": mask,
-            "moment_keys": self.choose.keys(average_places(values, mask)).unsqueeze(1),  # (B, 1, F, A)
-            "place_keys": self.attend.keys(values) * mask.unsqueeze(-1),  # (B, F, N, A)
+            "time_step_keys": self.choose.keys(average_locations(values, mask)).unsqueeze(1),  # (B, 1, F, A)
+            "location_keys": self.attend.keys(values) * mask.unsqueeze(-1),  # (B, F, N, A)
         }
 
     def forward(self, query: Tensor, memory: Memory) -> Seen:
-        values, mask, place_keys = memory["values"], memory["mask"], memory["place_keys"]
-        energies = self.choose.energies(query, memory["moment_keys"]) / self.temperature
-        moments = masked_softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F), nearly all of it on one
-        # W_x is linear, so the chosen moment's keys are a mixture of the keys. Each place is mixed over the moments
-        # that show it; `shown` is how much of the choice does: 1 in a grid, 0 or 1 of a region once the choice is hard.
-        shown = torch.bmm(moments, mask.to(moments.dtype)).clamp(min=TINY)  # (B, S, N)
-        keys = torch.bmm(moments, place_keys.flatten(2)).view(*shown.shape, -1) / shown.unsqueeze(-1)
-        places = (self.attend.energies(query, keys) + shown.log()).softmax(-1)  # Eq. 10: (B, S, N)
-        weights = moments.unsqueeze(-1) * (places / shown).unsqueeze(2) * mask.unsqueeze(1)  # (B, S, F, N)
+        values, mask, location_keys = memory["values"], memory["mask"], memory["location_keys"]
+        energies = self.choose.energies(query, memory["time_step_keys"]) / self.temperature
+        time_steps = masked_softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F), nearly all of it on one
+        # W_x is linear, so the keys of the chosen time step are a mixture of keys. Each location is mixed over the time
+        # steps in which it is real; `shown` is their share of the choice: 1 in a grid, 0 or 1 of a region at last.
+        shown = torch.bmm(time_steps, mask.to(time_steps.dtype)).clamp(min=TINY)  # (B, S, N)
+        keys = torch.bmm(time_steps, location_keys.flatten(2)).view(*shown.shape, -1) / shown.unsqueeze(-1)
+        locations = (self.attend.energies(query, keys) + shown.log()).softmax(-1)  # Eq. 10: (B, S, N)
+        weights = time_steps.unsqueeze(-1) * (locations / shown).unsqueeze(2) * mask.unsqueeze(1)  # (B, S, F, N)
         return Seen(torch.bmm(weights.flatten(2), values.flatten(1, 2)), weights)  # Eq. 11
 
 
@@ -273,12 +273,12 @@ class Stats(Captioner):
         outputs = self.deep_output(torch.cat([hidden, *contexts, said], -1)).tanh()
         return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell, "words": heard, **facts}, attention)
 
-    def retrace(self, streams: Streams, sentences: Tensor) -> list[State]:
-        """The states after which each word of given sentences (B, S, T) is said: what the next two methods read."""
+    def retrace(self, streams: Streams, captions: Tensor) -> list[State]:
+        """The states after which each word of given captions (B, S, T) is said: what the next two methods read."""
         memory, state = self.encode(streams)
-        state = {name: tensor.expand(-1, sentences.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
+        state = {name: tensor.expand(-1, captions.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
         states = []
-        for words in (torch.full_like(sentences[:, :, 0], BOS), *sentences[:, :, :-1].unbind(2)):
+        for words in (torch.full_like(captions[:, :, 0], BOS), *captions[:, :, :-1].unbind(2)):
             state = self.step(words, memory, state).state
             states.append(state)
         return states
@@ -311,17 +311,17 @@ def _part(memory: Memory, prefix: str) -> Memory:
     return {name.removeprefix(prefix): tensor for name, tensor in memory.items() if name.startswith(prefix)}
 
 
-def moment_weights(mask: Tensor) -> Tensor:
-    """The same for every moment at which there is something to see: (B, F, N) -> (B, F)."""
+def time_step_weights(mask: Tensor) -> Tensor:
+    """The same for every time step at which there is something to see: (B, F, N) -> (B, F)."""
     seen = mask.any(-1).float()
     return seen / seen.sum(1, keepdim=True).clamp(min=1)
 
 
-def place_weights(mask: Tensor) -> Tensor:
-    """Within each moment the same for every real place: (B, F, N)."""
+def location_weights(mask: Tensor) -> Tensor:
+    """Within each time step the same for every real location: (B, F, N)."""
     return mask / mask.sum(-1, keepdim=True).clamp(min=1)
 
 
-def average_places(values: Tensor, mask: Tensor) -> Tensor:
+def average_locations(values: Tensor, mask: Tensor) -> Tensor:
     """Sec. 3.2, x-_t: (B, F, N, D) -> (B, F, D)."""
-    return torch.einsum("bfn,bfnd->bfd", place_weights(mask), values)
+    return torch.einsum("bfn,bfnd->bfd", location_weights(mask), values)

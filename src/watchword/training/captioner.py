@@ -1,4 +1,4 @@
-"""A trained captioner in memory: what `watchword.load` returns."""
+"""The best model of a run with the features of its data set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
+from watchword.data.annotations import video_path
 from watchword.data.benchmarks import captions_path, store_path
-from watchword.data.dataset import Features, encode_captions, pad_sentences
-from watchword.data.films import film_of
-from watchword.decoding import follow
+from watchword.data.dataset import Features, encode_captions, pad_captions
+from watchword.decoding import teacher_force
 from watchword.features.store import Store
 from watchword.models import Captioner
 from watchword.text.vocabulary import Vocabulary
@@ -35,27 +35,27 @@ class LoadedCaptioner:
         return cls(run, run.model(), run.vocabulary, Features(Store(store or store_path(settings)), settings))
 
     def describe(self, videos: Sequence[str], beam: int = 5, length_power: float = 0.5) -> list[Caption]:
-        """A sentence for each video of the store, and where each of its words looked: attention (T, F, N) a stream."""
+        """A caption for each video of the store, and where each of its words looked: attention (T, F, N) a stream."""
         self.features.check(videos)
         search = Search(beam, length_power, self.run.recipe.data.max_words)
         return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
 
     @torch.no_grad()
-    def follow(self, clips: Sequence[Clip]) -> list[Caption]:
-        """Every caption that people said, as if the captioner had: where it looks for each word, how likely it is."""
+    def teacher_force(self, clips: Sequence[Clip]) -> list[Caption]:
+        """Attention and log probability of the reference captions of clips."""
         self.features.check([clip.video for clip in clips])
         found = []
         for clip in clips:
             said = encode_captions(clip.captions, self.vocabulary, self.run.recipe.data.max_words)
-            sentences = pad_sentences([said])[:, :, 1:]  # (1, S, T), without BOS
-            followed = follow(self.model.eval(), self.features.read([clip.video]), sentences, keep_attention=True)
-            likely = self.model.log_probabilities(followed.outputs).gather(-1, sentences.unsqueeze(-1))[0, ..., 0]
-            for row, sentence in enumerate(sentences[0].tolist()):
-                words = tuple(self.vocabulary.decode(sentence))
-                looked = {name: weights[0, row, : len(words)].numpy() for name, weights in followed.attention.items()}
+            captions = pad_captions([said])[:, :, 1:]  # (1, S, T), without BOS
+            forced = teacher_force(self.model.eval(), self.features.read([clip.video]), captions, keep_attention=True)
+            likely = self.model.log_probabilities(forced.outputs).gather(-1, captions.unsqueeze(-1))[0, ..., 0]
+            for row, caption in enumerate(captions[0].tolist()):
+                words = tuple(self.vocabulary.decode(caption))
+                looked = {name: weights[0, row, : len(words)].numpy() for name, weights in forced.attention.items()}
                 found.append(Caption(clip.video, words, float(likely[row, : len(said[row]) - 1].sum()), looked))
         return found
 
-    def film(self, video: str, films: Path | None = None) -> Path:
-        """The film of a video of its data set, for pictures of what was looked at; `films` as `film_of` has it."""
-        return film_of(video, captions_path(self.run.recipe.data), films)
+    def video_path(self, video: str, videos: Path | None = None) -> Path:
+        """The file of a clip of its data set; `videos` as in `data.annotations.video_path`."""
+        return video_path(video, captions_path(self.run.recipe.data), videos)

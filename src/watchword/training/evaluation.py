@@ -1,4 +1,4 @@
-"""Sentences for the videos of a split, and what they score."""
+"""Captions for the videos of a split, and what they score."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,10 @@ import torch
 from watchword.config import Data
 from watchword.data.benchmarks import ClipSet, captions_path, read_clips, store_path
 from watchword.data.dataset import CaptionData, Features
-from watchword.decoding import Ensemble, Found, Speaker, beam, consensus, follow, greedy
+from watchword.decoding import Ensemble, Hypotheses, StepModel, beam, greedy, mbr_decode, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.losses import Talker
+from watchword.losses import LogitModel
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.metrics import ReferenceIndex, Scores
 from watchword.tensors import PAD, Batch
@@ -27,29 +27,29 @@ VIDEOS_AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Search:
-    """How sentences are looked for."""
+    """How captions are looked for."""
 
     beam: int = 5
     length_power: float = 0.5   # score = log probability / words ** length_power
     max_words: int = 20         # and an end
-    votes: int = 0              # so many sentences that could be said elect one of the beam's (consensus)
+    mbr_samples: int = 0              # so many captions that could be said elect one of the beam's (mbr_decode)
 
-    def __call__(self, speaker: Speaker, batch: Batch, vocabulary: Vocabulary) -> Found:
-        if self.votes:
-            return consensus(
-                speaker, batch.streams, self.votes, self.max_words + 1,
+    def __call__(self, speaker: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
+        if self.mbr_samples:
+            return mbr_decode(
+                speaker, batch.streams, self.mbr_samples, self.max_words + 1,
                 beams=self.beam, length_power=self.length_power, content=vocabulary.content,
             )  # fmt: skip
         if self.beam > 1:
             return beam(speaker, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
         found = greedy(speaker, batch.streams, self.max_words + 1)
-        lengths = (found.sentences != PAD).sum(-1)
-        return Found(found.sentences, found.scores / lengths**self.length_power)
+        lengths = (found.captions != PAD).sum(-1)
+        return Hypotheses(found.captions, found.scores / lengths**self.length_power)
 
 
 @torch.no_grad()
 def caption_videos(
-    speaker: Speaker,
+    speaker: StepModel,
     features: Features,
     videos: Sequence[str],
     vocabulary: Vocabulary,
@@ -59,16 +59,16 @@ def caption_videos(
     keep_attention: bool = False,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[Caption]:
-    """The best sentence for every video, in order; `report` hears how many are done."""
+    """The best caption for every video, in order; `report` hears how many are done."""
     captions: list[Caption] = []
     for batch in features.batches(videos, VIDEOS_AT_ONCE):
         batch = batch.to(device)
         found = search(speaker, batch, vocabulary)
         attention = {}
         if keep_attention:
-            attention = follow(speaker, batch.streams, found.sentences, keep_attention=True).attention
+            attention = teacher_force(speaker, batch.streams, found.captions, keep_attention=True).attention
         for row, video in enumerate(batch.videos):
-            words = tuple(vocabulary.decode(found.sentences[row, 0].tolist()))
+            words = tuple(vocabulary.decode(found.captions[row, 0].tolist()))
             masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
             looked = {
                 name: _real_part(weights[row, 0, : len(words)], masks[name])
@@ -80,9 +80,9 @@ def caption_videos(
 
 
 def _real_part(attention: torch.Tensor, mask: torch.Tensor) -> FloatArray:
-    """(T, F, N) without the moments and places that only pad the batch."""
-    moments, places = int(mask.any(1).nonzero().max()) + 1, int(mask.any(0).nonzero().max()) + 1
-    return np.asarray(attention[:, :moments, :places].cpu())
+    """(T, F, N) without the time steps and locations that only pad the batch."""
+    time_steps, locations = int(mask.any(1).nonzero().max()) + 1, int(mask.any(0).nonzero().max()) + 1
+    return np.asarray(attention[:, :time_steps, :locations].cpu())
 
 
 def references_of(clips: Sequence[Clip]) -> dict[str, Sequence[str]]:
@@ -95,27 +95,27 @@ def score_captions(captions: Sequence[Caption], index: ReferenceIndex, metrics: 
 
 
 @torch.no_grad()
-def mean_word_loss(model: Talker, data: CaptionData, device: torch.device | str) -> float:
+def mean_word_loss(model: LogitModel, data: CaptionData, device: torch.device | str) -> float:
     """Cross entropy per word on a split: it separates recipes where the scores of few videos are noise."""
     measure = CrossEntropy(CrossEntropySettings())
     total = weight = 0.0
     for slot in data.plan(seed=(0,)):
-        loss = measure(model, data.batch(slot).to(device), own_words=0.0)
+        loss = measure(model, data.batch(slot).to(device), sampling_rate=0.0)
         total, weight = total + float(loss.total), weight + float(loss.weight)
     return total / max(weight, 1.0)  # a split of unknown words alone has nothing to weigh
 
 
 @torch.no_grad()
-def film_losses(run: Run, clips: Sequence[Clip]) -> tuple[FloatArray, FloatArray]:
-    """The cross entropy of all words that people said about each film, (films,), and how many words, (films,)."""
+def video_losses(run: Run, clips: Sequence[Clip]) -> tuple[FloatArray, FloatArray]:
+    """The cross entropy of all words that people said about each video, (videos,), and how many words, (videos,)."""
     data = CaptionData(clips, Store(store_path(run.recipe.data)), run.vocabulary, run.recipe.data)
     model, measure = run.model().eval(), CrossEntropy(CrossEntropySettings())
-    place = {clip.video: row for row, clip in enumerate(clips)}
+    row_of = {clip.video: row for row, clip in enumerate(clips)}
     losses, words = np.zeros(len(clips)), np.zeros(len(clips))
     for slot in data.plan(seed=(0,)):
         batch = data.batch(slot)
-        found, counted = measure.of_videos(model, batch, own_words=0.0)
-        rows = [place[video] for video in batch.videos]
+        found, counted = measure.of_videos(model, batch, sampling_rate=0.0)
+        rows = [row_of[video] for video in batch.videos]
         np.add.at(losses, rows, found.double().numpy())
         np.add.at(words, rows, counted.numpy())
     return losses, words
@@ -198,7 +198,7 @@ def evaluate(
     chosen = clips.split(split)
     videos = [clip.video for clip in chosen]
     models = [run.model() for run in runs]
-    speaker: Speaker = models[0] if len(models) == 1 else Ensemble(models)
+    speaker: StepModel = models[0] if len(models) == 1 else Ensemble(models)
     captions = caption_videos(
         speaker, features, videos, runs[0].vocabulary, search, report=lambda done: report(done, len(videos))
     )

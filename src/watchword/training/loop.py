@@ -1,7 +1,7 @@
 """The loop: phases, epochs, batches; validation, early stopping, best weights; resuming bit for bit.
 
 What a run will do is a pure function of its recipe: the order of the data comes from (seed, phase, epoch), the learning
-rate from the place in the phase. So resuming needs the weights, the optimiser, the random state and the place.
+rate from the position in the phase. So resuming needs the weights, the optimiser, the random state and the position.
 """
 
 import json
@@ -23,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from watchword.config import Phase, Recipe
 from watchword.data.benchmarks import read_clips, store_path
-from watchword.data.dataset import CaptionData, build_vocabulary, glimpse
+from watchword.data.dataset import CaptionData, build_vocabulary, keep_frames
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import Loss, Material, Objective, build_loss
@@ -46,7 +46,7 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
 
 
 @dataclass
-class Place:
+class Position:
     """Where training is, and what it has seen so far: all that is not a tensor."""
 
     phase: int = 0
@@ -59,11 +59,11 @@ class Place:
     best: float | None = None
     best_epoch: int = 0
     waited: int = 0               # validations without a better score
-    log_bytes: int = 0            # length of log.jsonl at this place
+    log_bytes: int = 0            # length of log.jsonl at this position
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingProgress:
     """What a progress bar shows."""
 
     phase: int
@@ -75,10 +75,10 @@ class Moment:
     scores: dict[str, float] = field(default_factory=dict)  # at the end of an epoch
 
 
-Report = Callable[[Moment], None]
+Report = Callable[[TrainingProgress], None]
 
 
-def train(recipe: Recipe, folder: Path, report: Report = lambda moment: None) -> Run:
+def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) -> Run:
     """Trains what the recipe says into a new run folder."""
     run = Run(folder)
     if (folder / "recipe.toml").exists():
@@ -91,7 +91,7 @@ def train(recipe: Recipe, folder: Path, report: Report = lambda moment: None) ->
     return run
 
 
-def resume(folder: Path, report: Report = lambda moment: None) -> Run:
+def resume(folder: Path, report: Report = lambda progress: None) -> Run:
     """Goes on where a run was cut off, by the run's own recipe: the weights will be as if nothing had happened."""
     run = Run(folder)
     trainer = Trainer(run.recipe, run)
@@ -113,8 +113,8 @@ class Learner(nn.Module):
         self.model = model
         self.objective = objective
 
-    def forward(self, batch: Batch, own_words: float) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        loss: Loss = self.objective(self.model, batch, own_words)
+    def forward(self, batch: Batch, sampling_rate: float) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        loss: Loss = self.objective(self.model, batch, sampling_rate)
         return loss.total, loss.weight, {name: value.detach() for name, value in loss.shown.items()}
 
 
@@ -125,7 +125,7 @@ class Trainer:
         clips = read_clips(recipe.data)
         parts = {split: clips.split(split) for split in ("train", recipe.selection.split)}
         self.recipe, self.run = recipe, run
-        start = Run(recipe.start) if recipe.start else None
+        start = Run(recipe.init_from) if recipe.init_from else None
         if start:
             self.vocabulary = start.vocabulary
         elif recipe.vocabulary:
@@ -158,7 +158,7 @@ class Trainer:
             load_matching(self.model, start.model(), start.name)
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
         self.objectives = [build_loss(phase.loss, self.material) for phase in recipe.phases]  # mistakes show now
-        self.place = Place()
+        self.position = Position()
         self.mean: AveragedModel | None = None  # of the weights, in a phase that averages them
         self.resumed: dict[str, Tensor] = {}
         self.saved_at = time.monotonic()
@@ -170,76 +170,76 @@ class Trainer:
 
         board = None
         if self.accelerator.is_main_process:
-            board = SummaryWriter(str(self.run.folder), purge_step=self.place.step)
+            board = SummaryWriter(str(self.run.folder), purge_step=self.position.step)
         self.model.to(self.accelerator.device)
-        while self.place.phase < len(self.recipe.phases):
-            self._run_phase(self.recipe.phases[self.place.phase], report, board)
-            self.place.phase, self.place.epoch, self.place.waited = self.place.phase + 1, 0, 0
+        while self.position.phase < len(self.recipe.phases):
+            self._run_phase(self.recipe.phases[self.position.phase], report, board)
+            self.position.phase, self.position.epoch, self.position.waited = self.position.phase + 1, 0, 0
         if board is not None:
             board.close()
 
     def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
-        objective = self.objectives[self.place.phase].to(self.accelerator.device)
+        objective = self.objectives[self.position.phase].to(self.accelerator.device)
         if not self.resumed:  # before the processes agree on the weights: what is drawn anew is drawn once
-            if phase.begin == "best" and self.place.phase:
+            if phase.begin == "best" and self.position.phase:
                 self.model.load_state_dict(self.run.model().state_dict())
             if phase.forget_best:
-                self.place.best = None
+                self.position.best = None
             objective.begin(self.model)
         learner = self.accelerator.prepare(Learner(self.model, objective))
         optimizer = OPTIMIZERS[phase.optimizer](
             self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
         )  # type: ignore[call-arg]
-        self.mean = running_mean(self.model, phase.averaging) if phase.averaging else None
+        self.mean = running_mean(self.model, phase.ema_decay) if phase.ema_decay else None
         if self.resumed:
             unpack_optimizer(optimizer, self.resumed)
             objective.load_state_dict(beginning_with("objective.", self.resumed))
             if self.mean is not None:
                 self.mean.load_state_dict(beginning_with("mean.", self.resumed))
             self.resumed = {}
-        elif phase.begin == "best" and self.place.phase:
+        elif phase.begin == "best" and self.position.phase:
             self._save(objective, optimizer)  # what was best before this phase may be replaced by its first epoch
-        while self.place.epoch < phase.epochs and not self._out_of_patience(phase):
+        while self.position.epoch < phase.epochs and not self._out_of_patience(phase):
             self._run_epoch(phase, learner, objective, optimizer, report)
             row = self._close_epoch(phase, optimizer)
             if board is not None:
                 for name, value in row.items():
                     if name not in ("phase", "epoch", "step"):
-                        board.add_scalar(name, value, self.place.step)
+                        board.add_scalar(name, value, self.position.step)
                 board.flush()
             scores = {name: value for name, value in row.items() if name not in ("phase", "epoch", "step")}
-            report(Moment(self.place.phase, self.place.epoch, phase.epochs, 1, 1, row["loss"], scores))
+            report(TrainingProgress(self.position.phase, self.position.epoch, phase.epochs, 1, 1, row["loss"], scores))
             self._save(objective, optimizer)
 
     def _run_epoch(
         self, phase: Phase, learner: nn.Module, objective: Objective, optimizer: torch.optim.Optimizer, report: Report
     ) -> None:
-        """One pass over all training sentences (or videos), from wherever in it the run is."""
-        place, accelerator = self.place, self.accelerator
+        """One pass over all training captions (or videos), from wherever in it the run is."""
+        position, accelerator = self.position, self.accelerator
         plan = self.data.plan_videos if objective.once_a_video else self.data.plan
-        slots = plan((self.recipe.seed, place.phase, place.epoch))
-        # A batch holds sentences of like length: were the mean of each batch taken, a word of a short sentence would
-        # weigh more than one of a long sentence, and what is said would come out short. So every batch is divided by
+        slots = plan((self.recipe.seed, position.phase, position.epoch))
+        # A batch holds captions of like length: were the mean of each batch taken, a word of a short caption would
+        # weigh more than one of a long caption, and what is said would come out short. So every batch is divided by
         # what the mean batch weighs.
         mean_weight = objective.epoch_weight(self.material) / len(slots)
-        own_words = phase.sampling.share(place.epoch) if phase.sampling else 0.0
+        sampling_rate = phase.sampling.at(position.epoch) if phase.sampling else 0.0
         learner.train()
-        while place.batch < len(slots):
-            rate = phase.schedule.rate(phase.learning_rate, place.epoch + place.batch / len(slots), phase.epochs)
+        while position.batch < len(slots):
+            rate = phase.schedule.rate(phase.learning_rate, position.epoch + position.batch / len(slots), phase.epochs)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            share = slots[place.batch].share(accelerator.process_index, accelerator.num_processes)
+            share = slots[position.batch].share(accelerator.process_index, accelerator.num_processes)
             batch = self.data.batch(share).to(accelerator.device)
-            if self.recipe.data.glimpse < 1:
-                batch = replace(batch, streams=glimpse(batch.streams, self.recipe.data.glimpse))
+            if self.recipe.data.frame_keep_rate < 1:
+                batch = replace(batch, streams=keep_frames(batch.streams, self.recipe.data.frame_keep_rate))
             with accelerator.autocast():
-                total, weight, shown = learner(batch, own_words)
+                total, weight, shown = learner(batch, sampling_rate)
             together = accelerator.reduce(torch.stack([total.detach(), weight.to(total.dtype)]), "sum")
             all_total, all_weight = together.tolist()
             if not math.isfinite(all_total):
                 raise WatchwordError(
-                    f"the loss became {all_total} in epoch {place.epoch + 1}, batch {place.batch + 1}: try a smaller "
-                    f"phases.{place.phase}.learning_rate (now {rate:g}); the run keeps what was learned before"
+                    f"the loss became {all_total} in epoch {position.epoch + 1}, batch {position.batch + 1}: try a "
+                    f"smaller phases.{position.phase}.learning_rate (now {rate:g}); the best weights so far are kept"
                 )
             optimizer.zero_grad()
             accelerator.backward(total * accelerator.num_processes / mean_weight)  # processes average their gradients
@@ -247,38 +247,40 @@ class Trainer:
             optimizer.step()
             if self.mean is not None:
                 self.mean.update_parameters(self.model)
-            place.batch, place.step = place.batch + 1, place.step + 1
-            place.loss_total, place.loss_weight = place.loss_total + all_total, place.loss_weight + all_weight
+            position.batch, position.step = position.batch + 1, position.step + 1
+            position.loss_total += all_total
+            position.loss_weight += all_weight
             for name, value in shown.items():
-                place.shown[name] = place.shown.get(name, 0.0) + float(accelerator.reduce(value, "mean"))
-            mean = place.loss_total / place.loss_weight
-            report(Moment(place.phase, place.epoch, phase.epochs, place.batch, len(slots), mean))
+                position.shown[name] = position.shown.get(name, 0.0) + float(accelerator.reduce(value, "mean"))
+            mean = position.loss_total / position.loss_weight
+            report(TrainingProgress(position.phase, position.epoch, phase.epochs, position.batch, len(slots), mean))
             if time.monotonic() - self.saved_at > 60 * self.recipe.save_minutes:
                 self._save(objective, optimizer)
 
     def _close_epoch(self, phase: Phase, optimizer: torch.optim.Optimizer) -> dict[str, float]:
         """Validates, keeps the best weights, writes the log."""
-        place = self.place
+        position = self.position
         row: dict[str, float] = {
-            "phase": place.phase, "epoch": place.epoch + 1, "step": place.step,
-            "loss": place.loss_total / place.loss_weight, "learning_rate": optimizer.param_groups[0]["lr"],
+            "phase": position.phase, "epoch": position.epoch + 1, "step": position.step,
+            "loss": position.loss_total / position.loss_weight, "learning_rate": optimizer.param_groups[0]["lr"],
         }  # fmt: skip
-        row |= {name: value / place.batch for name, value in place.shown.items()}
-        place.epoch, place.batch, place.loss_total, place.loss_weight, place.shown = place.epoch + 1, 0, 0.0, 0.0, {}
-        if place.epoch % self.recipe.selection.every == 0 or place.epoch == phase.epochs:
+        row |= {name: value / position.batch for name, value in position.shown.items()}
+        position.epoch, position.batch, position.shown = position.epoch + 1, 0, {}
+        position.loss_total = position.loss_weight = 0.0
+        if position.epoch % self.recipe.selection.every == 0 or position.epoch == phase.epochs:
             row |= self._validate()
             by = self.recipe.selection.by
             value = -row[by] if by == "val_loss" else row[by]
-            if place.best is None or value > place.best:
-                place.best, place.best_epoch, place.waited = value, place.epoch, 0
+            if position.best is None or value > position.best:
+                position.best, position.best_epoch, position.waited = value, position.epoch, 0
                 if self.accelerator.is_main_process:
                     self.run.keep_best(self.judged, self.recipe, self.vocabulary)
             else:
-                place.waited += 1
+                position.waited += 1
         if self.accelerator.is_main_process:
             with (self.run.folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-                place.log_bytes = file.tell()
+                position.log_bytes = file.tell()
         return row
 
     @property
@@ -291,8 +293,8 @@ class Trainer:
         random_state = torch.get_rng_state()
         model = self.judged.eval()
         selection = self.recipe.selection
-        votes = 0 if selection.by == "val_loss" else selection.votes  # sentences that choose nothing may be cheap
-        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, votes)
+        mbr_samples = 0 if selection.by == "val_loss" else selection.mbr_samples  # then captions select nothing
+        search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, mbr_samples)
         captions = caption_videos(
             model, self.validation.features, self.validation.videos, self.vocabulary, search,
             device=self.accelerator.device,
@@ -304,7 +306,7 @@ class Trainer:
         return {"val_loss": loss, **scores.corpus}
 
     def _out_of_patience(self, phase: Phase) -> bool:
-        return phase.patience is not None and self.place.waited >= phase.patience
+        return phase.patience is not None and self.position.waited >= phase.patience
 
     # --- keeping and resuming --------------------------------------------------------------------------------------
 
@@ -316,7 +318,7 @@ class Trainer:
             if self.mean is not None:
                 tensors |= {f"mean.{name}": tensor for name, tensor in self.mean.state_dict().items()}
             tensors |= pack_optimizer(optimizer) | {"random": random_states}
-            self.run.keep_last(tensors, asdict(self.place))
+            self.run.keep_last(tensors, asdict(self.position))
         self.saved_at = time.monotonic()
 
     def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
@@ -326,7 +328,7 @@ class Trainer:
                 f"the data of {self.run.folder} has changed since it was begun (captions, splits or features): "
                 "put it back, or begin a new run"
             )
-        self.place = Place(**progress)
+        self.position = Position(**progress)
         self.model.load_state_dict(beginning_with("model.", tensors))
         self.resumed = tensors
         if self.accelerator.num_processes != len(tensors["random"]):
@@ -335,7 +337,7 @@ class Trainer:
         log = self.run.folder / "log.jsonl"
         if self.accelerator.is_main_process and log.exists():
             with log.open("r+b") as file:
-                file.truncate(self.place.log_bytes)  # lines after the place that is resumed will be written again
+                file.truncate(self.position.log_bytes)  # lines after the position that is resumed will be written again
 
 
 def running_mean(model: Captioner, decay: float) -> AveragedModel:

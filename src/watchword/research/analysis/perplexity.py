@@ -23,7 +23,7 @@ def surprise(
     from rich.table import Table
 
     from watchword.metrics.statistics import mean_of_ratio
-    from watchword.training.evaluation import film_losses, open_split
+    from watchword.training.evaluation import open_split, video_losses
     from watchword.training.run import Run
 
     opened = [Run(folder) for folder in runs]
@@ -31,7 +31,7 @@ def surprise(
     rows: dict[str, dict[str, float]] = {}
     first = None
     for run in opened:
-        losses, words = film_losses(run, clips)
+        losses, words = video_losses(run, clips)
         first = losses if first is None else first
         mean, error = mean_of_ratio(losses, words)
         more, of_more = mean_of_ratio(losses - first, words)

@@ -55,10 +55,10 @@ def layers(
     if video and video not in clips:
         raise unknown("video of the run's data", video, clips)
     videos = [video] if video else [clip.video for clip in read.split(split)]
-    captions = captioner.follow([clips[name] for name in videos]) if people else captioner.describe(videos, beam)
+    captions = captioner.teacher_force([clips[name] for name in videos]) if people else captioner.describe(videos, beam)
     weights = layer_weights(captioner.model, captioner.features, captions, captioner.vocabulary)
     if video:
-        picture = draw(captioner, captions[0], weights[0], captioner.film(video, films))
+        picture = draw(captioner, captions[0], weights[0], captioner.video_path(video, films))
         try:
             picture.save(output)
         except (OSError, ValueError) as error:

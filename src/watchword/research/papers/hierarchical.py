@@ -42,7 +42,7 @@ def regions(
     frames, places = weights.shape
     boxes = seen.boxes[0, :frames, :places].numpy()
     salience = Salience(video, caption.text, seen.times[0, :frames].numpy(), boxes, weights)
-    film = captioner.film(video, films)
+    film = captioner.video_path(video, films)
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / f"{video}.json", json.dumps(salience.to_json(), indent=1) + "\n")
     draw_on_film(film, salience).save(output / f"{video}.png")

@@ -135,7 +135,7 @@ def draw(
     strips, glances = [], []
     for one in looks:
         times = tuple((one.times + 1e-3).tolist())  # a time that was rounded down is still the frame before
-        frames = read_frames(captioner.film(one.video, films), At(times), ShortSide(168))
+        frames = read_frames(captioner.video_path(one.video, films), At(times), ShortSide(168))
         said = [("GT", clips[one.video].captions[0]), ("STEP1", one.first.text), ("STEP2", one.second.text)]
         strips.append(Strip(frames.pictures, one.middle, one.key, said))
         looked = one.second.attention.get(f"spatial:{spatial}")

@@ -38,7 +38,7 @@ class OneLook:
     look: int
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        memory, states, _, _ = self.model.watch(streams)
+        memory, states, _, _ = self.model.encode_passes(streams)
         return memory, {name: tensor[:, self.look : self.look + 1] for name, tensor in states.items()}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
@@ -64,7 +64,7 @@ def look_twice(
     for start in range(0, len(videos), VIDEOS_AT_ONCE):
         names = videos[start : start + VIDEOS_AT_ONCE]
         streams = features.read(names)
-        _, _, relevance, key = model.watch(streams)
+        _, _, relevance, key = model.encode_passes(streams)
         middle = model.middle_frames(streams)
         first, second = (
             caption_videos(OneLook(model, look), features, names, vocabulary, search, keep_attention=look == 1)

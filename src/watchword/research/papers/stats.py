@@ -32,7 +32,7 @@ def heatmap(
     from watchword.video import At, ShortSide, read_frames
 
     captioner = LoadedCaptioner.load(run)
-    film = captioner.film(video, films)
+    film = captioner.video_path(video, films)
     (caption,) = captioner.describe([video], beam)
     if not caption.attention:
         raise WatchwordError(f"{run} is a model without attention: there is nothing to draw")

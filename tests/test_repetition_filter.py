@@ -1,4 +1,4 @@
-"""Speech without babble: what a tidy speaker makes impossible, for any search."""
+"""The repetition filter: what it forbids, for any search."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import noise_stream
 
-from watchword.decoding import Tidy, beam, greedy, rescore, sample
+from watchword.decoding import RepetitionFilter, beam, greedy, rescore, sample
 from watchword.tensors import EOS, PAD, Memory, State, Step, Streams
 from watchword.text.sentences import NEVER_LAST, as_sentence, never_last, spelled, without_loose_end
 from watchword.text.vocabulary import Vocabulary
@@ -17,7 +17,7 @@ WORDS = 9  # four specials and five words
 
 
 class Chain:
-    """A speaker whose next word depends on the last alone: log probabilities from a table (V, V)."""
+    """A model whose next word depends on the last alone: log probabilities from a table (V, V)."""
 
     def __init__(self, table: torch.Tensor) -> None:
         self.table = table.log_softmax(-1)
@@ -41,68 +41,68 @@ def stutterer() -> Chain:
     return Chain(table)
 
 
-def sentences_of(found: torch.Tensor) -> list[list[int]]:
+def captions_of(found: torch.Tensor) -> list[list[int]]:
     return [[word for word in row if word != PAD] for row in found.flatten(0, 1).tolist()]
 
 
-def is_tidy(sentence: list[int], forbidden: set[int]) -> bool:
-    pairs = list(itertools.pairwise(sentence))
-    ended = sentence[-1] == EOS
+def is_free_of_repetitions(caption: list[int], forbidden: set[int]) -> bool:
+    pairs = list(itertools.pairwise(caption))
+    ended = caption[-1] == EOS
     return (
         len(set(pairs)) == len(pairs)
         and all(one != other for one, other in pairs)
-        and not (ended and len(sentence) > 1 and sentence[-2] in forbidden)
+        and not (ended and len(caption) > 1 and caption[-2] in forbidden)
     )
 
 
-def test_a_speaker_that_stutters_does_not_when_it_is_tidy() -> None:
+def test_a_filtered_model_does_not_repeat_itself() -> None:
     streams = {"x": noise_stream([2])}
-    assert sentences_of(greedy(stutterer(), streams, 6).sentences) == [[4, 5, 4, 5, 4, 5]]
-    (tidy,) = sentences_of(greedy(Tidy(stutterer()), streams, 6).sentences)
-    assert tidy[:3] == [4, 5, 4]  # "4 5" came once and must not come again
-    assert tidy[3] != 5
-    assert is_tidy(tidy, set())
+    assert captions_of(greedy(stutterer(), streams, 6).captions) == [[4, 5, 4, 5, 4, 5]]
+    (filtered,) = captions_of(greedy(RepetitionFilter(stutterer()), streams, 6).captions)
+    assert filtered[:3] == [4, 5, 4]  # "4 5" came once and must not come again
+    assert filtered[3] != 5
+    assert is_free_of_repetitions(filtered, set())
 
 
-def test_no_sentence_ends_in_a_word_that_must_not_be_last() -> None:
+def test_no_caption_ends_in_a_word_that_must_not_be_last() -> None:
     table = torch.zeros(WORDS, WORDS)
     table[:, :2], table[:, 3] = -50.0, -50.0
     table[:, EOS] = 3.0
     table[1, 4] = 6.0  # it begins with 4 and would stop there
     streams = {"x": noise_stream([2, 3])}
-    assert sentences_of(beam(Chain(table), streams, 3, 5).sentences) == [[4, EOS]] * 2
-    for sentence in sentences_of(beam(Tidy(Chain(table), [4]), streams, 3, 5, num_best=3).sentences):
-        assert is_tidy(sentence, {4})
+    assert captions_of(beam(Chain(table), streams, 3, 5).captions) == [[4, EOS]] * 2
+    for caption in captions_of(beam(RepetitionFilter(Chain(table), [4]), streams, 3, 5, num_best=3).captions):
+        assert is_free_of_repetitions(caption, {4})
 
 
 @given(seed=st.integers(0, 10_000), width=st.integers(1, 4), ngram=st.integers(2, 3))
-def test_whatever_the_model_every_search_is_tidy(seed: int, width: int, ngram: int) -> None:
+def test_no_search_repeats_itself_whatever_the_model(seed: int, width: int, ngram: int) -> None:
     torch.manual_seed(seed)
     table = 3 * torch.randn(WORDS, WORDS)
     table[:, :2], table[:, 3] = -50.0, -50.0
-    speaker, streams = Tidy(Chain(table), [5, 6], ngram), {"x": noise_stream([2, 3])}
+    model, streams = RepetitionFilter(Chain(table), [5, 6], ngram), {"x": noise_stream([2, 3])}
     found = [
-        beam(speaker, streams, width, 8, num_best=width).sentences,
-        greedy(speaker, streams, 8).sentences,
-        sample(speaker, streams, 3, 8).sentences,
+        beam(model, streams, width, 8, num_best=width).captions,
+        greedy(model, streams, 8).captions,
+        sample(model, streams, 3, 8).captions,
     ]
-    for sentence in (sentence for some in found for sentence in sentences_of(some)):
-        grams = list(zip(*(sentence[start:] for start in range(ngram)), strict=False))
+    for caption in (caption for some in found for caption in captions_of(some)):
+        grams = list(zip(*(caption[start:] for start in range(ngram)), strict=False))
         assert len(set(grams)) == len(grams)
-        assert all(one != other for one, other in itertools.pairwise(sentence))
-        assert not (sentence[-1] == EOS and len(sentence) > 1 and sentence[-2] in {5, 6})
+        assert all(one != other for one, other in itertools.pairwise(caption))
+        assert not (caption[-1] == EOS and len(caption) > 1 and caption[-2] in {5, 6})
 
 
-def test_a_tidy_sentence_has_the_score_that_the_speaker_itself_gives_it() -> None:
+def test_a_filtered_caption_has_the_score_of_the_model_itself() -> None:
     streams = {"x": noise_stream([2, 3])}
-    found = beam(Tidy(stutterer(), [5]), streams, 4, 7, num_best=4, length_power=0.5)
-    own = rescore(stutterer(), streams, found.sentences, 0.5)
+    found = beam(RepetitionFilter(stutterer(), [5]), streams, 4, 7, num_best=4, length_power=0.5)
+    own = rescore(stutterer(), streams, found.captions, 0.5)
     assert torch.allclose(found.scores, own, atol=1e-5)
 
 
-def test_repeats_of_single_words_cannot_be_forbidden() -> None:
-    with pytest.raises(ValueError, match="two words"):
-        Tidy(stutterer(), ngram=1)
+def test_the_filter_needs_n_grams_of_two_words_or_more() -> None:
+    with pytest.raises(ValueError, match="2 or more"):
+        RepetitionFilter(stutterer(), ngram=1)
 
 
 def test_a_loose_end_is_cut_off() -> None:

@@ -12,45 +12,49 @@ import pytest
 import torch
 
 from conftest import noise_stream
-from watchword.decoding import follow
+from watchword.decoding import teacher_force
 from watchword.features.store import Store
-from watchword.layers.likeness import Likeness, gathered
+from watchword.layers.kernel_regression import KernelRegression, pooled
 from watchword.models import build_model
 from watchword.tensors import EOS, PAD, Stream
 from watchword.training.captioner import LoadedCaptioner
 from watchword.types import StreamArrays
 
 RECIPES = Path(__file__).parents[1] / "recipes"
-SENTENCES = torch.tensor([[[5, 6, EOS]], [[7, EOS, PAD]], [[4, 9, EOS]]])
+SMALL = {
+    "name": "embedding_conditioned", "hidden_size": 16, "embedding_size": 8,
+    "sentence_embedding_size": 5, "examples": 7,
+}  # fmt: skip
+CAPTIONS = torch.tensor([[[5, 6, EOS]], [[7, EOS, PAD]], [[4, 9, EOS]]])
 
 
-def settled(penalty: float, sharpness: float = 1.0) -> tuple[Likeness, dict[str, torch.Tensor], torch.Tensor]:
+def fitted(penalty: float, gamma: float = 1.0) -> tuple[KernelRegression, dict[str, torch.Tensor], torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     vectors = {"appearance": torch.randn(9, 12, generator=generator), "audio": torch.randn(9, 6, generator=generator)}
     known = torch.randn(9, 4, generator=generator)
-    guess = Likeness({"appearance": 6, "audio": 3}, 9, 4, sharpness)
-    guess.settle(vectors, known, torch.full((9,), penalty))
+    guess = KernelRegression({"appearance": 6, "audio": 3}, 9, 4, gamma)
+    guess.fit(vectors, known, torch.full((9,), penalty))
     return guess, vectors, known
 
 
 def test_of_an_example_is_guessed_what_is_known_of_it() -> None:
-    guess, vectors, known = settled(penalty=1e-7)
-    torch.testing.assert_close(guess.known(guess.alike(vectors)), known, rtol=1e-3, atol=1e-3)
+    guess, vectors, known = fitted(penalty=1e-7)
+    torch.testing.assert_close(guess.output(guess.kernel(vectors)), known, rtol=1e-3, atol=1e-3)
 
 
 def test_the_more_a_guess_costs_the_nearer_it_stays_to_the_mean() -> None:
     far = []
     for penalty in (0.01, 1.0, 100.0):
-        guess, vectors, known = settled(penalty)
-        far.append((guess.known(guess.alike(vectors)) - known.mean(0)).norm().item())
+        guess, vectors, known = fitted(penalty)
+        far.append((guess.output(guess.kernel(vectors)) - known.mean(0)).norm().item())
     assert far[0] > far[1] > far[2]
     assert far[2] < 0.1 * known.norm().item()
 
 
 def test_likeness_is_the_kernel_worked_by_hand() -> None:
-    guess, vectors, known = settled(penalty=1.0, sharpness=0.5)
+    guess, vectors, known = fitted(penalty=1.0, gamma=0.5)
     with torch.no_grad():
-        guess.share["audio"].fill_(0.25)
+        guess.weight["audio"].fill_(0.25)
     by_hand = torch.zeros(9, 9)
     for name, share in (("appearance", 1.0), ("audio", 0.25)):
         values = vectors[name]
@@ -61,7 +65,7 @@ def test_likeness_is_the_kernel_worked_by_hand() -> None:
         standard *= explained / explained.mean()
         standard /= standard.norm(dim=1, keepdim=True)
         by_hand += share * (-0.5 * torch.cdist(standard, standard) ** 2).exp()
-    torch.testing.assert_close(guess.alike(vectors), by_hand, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(guess.kernel(vectors), by_hand, rtol=1e-4, atol=1e-4)
 
 
 def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
@@ -69,21 +73,21 @@ def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
     vectors = {"appearance": torch.randn(12, 8, generator=generator), "audio": torch.randn(12, 6, generator=generator)}
     known = torch.randn(12, 4, generator=generator)
     vectors["audio"][8:] = 0
-    guess, heard = Likeness({"appearance": 4, "audio": 3}, 12, 4), Likeness({"audio": 3}, 8, 4)
-    guess.settle(vectors, known, torch.ones(12))
-    heard.settle({"audio": vectors["audio"][:8]}, known[:8], torch.ones(8))
-    torch.testing.assert_close(guess.centre["audio"], heard.centre["audio"])
-    torch.testing.assert_close(guess.spread["audio"], heard.spread["audio"])
-    assert guess.known(guess.alike(vectors)).isfinite().all()
+    guess, heard = KernelRegression({"appearance": 4, "audio": 3}, 12, 4), KernelRegression({"audio": 3}, 8, 4)
+    guess.fit(vectors, known, torch.ones(12))
+    heard.fit({"audio": vectors["audio"][:8]}, known[:8], torch.ones(8))
+    torch.testing.assert_close(guess.mean["audio"], heard.mean["audio"])
+    torch.testing.assert_close(guess.scale["audio"], heard.scale["audio"])
+    assert guess.output(guess.kernel(vectors)).isfinite().all()
 
 
 def test_a_stream_that_no_film_has_changes_nothing() -> None:
     generator = torch.Generator().manual_seed(3)
     vectors, known = {"appearance": torch.randn(12, 8, generator=generator)}, torch.randn(12, 4, generator=generator)
-    alone, deaf = Likeness({"appearance": 4}, 12, 4), Likeness({"appearance": 4, "audio": 3}, 12, 4)
+    alone, deaf = KernelRegression({"appearance": 4}, 12, 4), KernelRegression({"appearance": 4, "audio": 3}, 12, 4)
     for guess in (alone, deaf):
-        guess.settle(vectors, known, torch.full((12,), 1e-7))
-        assert guess.known(guess.alike(vectors)).allclose(known, atol=1e-3)
+        guess.fit(vectors, known, torch.full((12,), 1e-7))
+        assert guess.output(guess.kernel(vectors)).allclose(known, atol=1e-3)
         vectors = vectors | {"audio": torch.zeros(12, 6)}
 
 
@@ -93,9 +97,9 @@ def test_few_directions_are_those_in_which_examples_differ() -> None:
     vectors += 1e-3 * torch.randn(40, 12, generator=generator)
     alike = []
     for rank in (12, 2, 1):
-        guess = Likeness({"appearance": 6}, 40, 4, rank=rank)
-        guess.settle({"appearance": vectors}, torch.zeros(40, 4), torch.ones(40))
-        alike.append(guess.alike({"appearance": vectors}))
+        guess = KernelRegression({"appearance": 6}, 40, 4, rank=rank)
+        guess.fit({"appearance": vectors}, torch.zeros(40, 4), torch.ones(40))
+        alike.append(guess.kernel({"appearance": vectors}))
     torch.testing.assert_close(alike[1], alike[0], rtol=0.02, atol=0.02)
     assert (alike[2] - alike[0]).abs().max() > 0.2
 
@@ -104,37 +108,52 @@ def test_mean_and_largest_are_of_what_is_there() -> None:
     values = torch.tensor([[[[1.0, -5.0]], [[3.0, -7.0]], [[0.0, 0.0]]]])
     mask = torch.tensor([[[True], [True], [False]]])
     stream = Stream(values, mask, torch.zeros(1, 3), torch.zeros(1, 3, 1, 4))
-    assert gathered(stream).tolist() == [[2.0, -6.0, 3.0, -5.0]]
+    assert pooled(stream).tolist() == [[2.0, -6.0, 3.0, -5.0]]
 
 
 def test_a_meaning_that_is_given_is_said_as_one_that_is_guessed() -> None:
     """The second half learns by itself: put behind the first it must say the same of the same meaning."""
-    settings = {"name": "gist", "hidden_size": 16, "embedding_size": 8, "meaning_size": 5, "examples": 7}
+    settings = SMALL
     whole = build_model(settings, {"appearance": 6}, 14).eval()
     half = build_model(settings, {"meaning": 5}, 14).eval()
-    half.load_state_dict({name: one for name, one in whole.state_dict().items() if not name.startswith("guess.")})
+    half.load_state_dict({name: one for name, one in whole.state_dict().items() if not name.startswith("regression.")})
     seen = {"appearance": noise_stream([4, 2, 3])}
-    guessed = whole.meaning(seen)[:, None, None]  # type: ignore[operator]
+    guessed = whole.sentence_embedding(seen)[:, None, None]  # type: ignore[operator]
     real = torch.ones(3, 1, 1, dtype=torch.bool)
     given = {"meaning": Stream(guessed, real, torch.zeros(3, 1), torch.zeros(3, 1, 1, 4))}
-    torch.testing.assert_close(follow(whole, seen, SENTENCES).outputs, follow(half, given, SENTENCES).outputs)
+    one, other = teacher_force(whole, seen, CAPTIONS), teacher_force(half, given, CAPTIONS)
+    torch.testing.assert_close(one.outputs, other.outputs)
+
+
+def test_checkpoints_with_the_old_names_of_tensors_load() -> None:
+    model = build_model(SMALL | {"attended_streams": ["appearance"]}, {"appearance": 6}, 14)
+    old = {"regression.mean": "guess.centre", "regression.scale": "guess.spread", "regression.weight": "guess.share",
+           "regression.output": "guess.known", "regression": "guess", "project_stream": "see"}  # fmt: skip
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        new = next((new for new in old if name.startswith(f"{new}.")), None)
+        tensors[name.replace(new, old[new], 1) if new else name] = torch.rand_like(tensor)
+    assert "guess.known.weight" in tensors
+    model.load_state_dict(tensors)
+    torch.testing.assert_close(model.state_dict()["regression.output.weight"], tensors["guess.known.weight"])
+    torch.testing.assert_close(model.state_dict()["regression.mean.appearance"], tensors["guess.centre.appearance"])
 
 
 def test_words_look_at_streams_that_are_named() -> None:
-    settings = {"name": "gist", "hidden_size": 16, "embedding_size": 8, "meaning_size": 5, "examples": 7}
+    settings = SMALL
     torch.manual_seed(0)
-    model = build_model(settings | {"looks": ["appearance"]}, {"appearance": 6, "audio": 6}, 14).eval()
+    model = build_model(settings | {"attended_streams": ["appearance"]}, {"appearance": 6, "audio": 6}, 14).eval()
     seen = {"appearance": noise_stream([4, 2, 3]), "audio": noise_stream([2, 2, 1])}
     with torch.no_grad():
-        model.guess.known.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it guesses the same
-    attention = follow(model, seen, SENTENCES, keep_attention=True).attention
+        model.regression.output.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it guesses the same
+    attention = teacher_force(model, seen, CAPTIONS, keep_attention=True).attention
     assert list(attention) == ["appearance"]
     weights = attention["appearance"][:, 0].sum(-1)  # (B, T, F)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 3))
     assert not weights[1, :, 2:].any()
     moved = {name: one if name == "audio" else noise_stream([4, 2, 3], seed=9) for name, one in seen.items()}
     deaf = {name: one if name == "appearance" else noise_stream([2, 2, 1], seed=9) for name, one in seen.items()}
-    before, after, still = (follow(model, streams, SENTENCES).outputs for streams in (seen, moved, deaf))
+    before, after, still = (teacher_force(model, streams, CAPTIONS).outputs for streams in (seen, moved, deaf))
     assert (after - before).abs().max() > 1e-3
     torch.testing.assert_close(still, before)
 
@@ -186,8 +205,8 @@ def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -
     assert (nearest == np.arange(48)[:, None] % 4).mean() > 0.9
 
 
-def test_what_is_made_tells_of_other_sentences_as_much_as_guesses_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever noise few sentences have; and they are spread as guesses are."""
+def test_what_is_made_tells_of_other_captions_as_much_as_guesses_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever noise few captions have; and they are spread as guesses are."""
     monkeypatch.syspath_prepend(str(RECIPES))
     from captioner_meaning import errors  # type: ignore[import-not-found]
 
@@ -216,7 +235,7 @@ def test_half_of_what_is_made_for_a_film_that_was_seen_is_the_guess_at_it(made: 
     assert len(np.unique(unseen, axis=0)) == 8
 
 
-def test_no_sentence_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
+def test_no_caption_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
     with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
         films = {film["video"]: film for film in map(json.loads, lines)}
     with gzip.open(made / "data" / "msvd" / "captions.jsonl.gz", "rt") as lines:
@@ -247,7 +266,7 @@ def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made:
     watchword.train(
         RECIPES / "captioner_gist.toml", f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
         f"data.store={made / 'meaning'}", "model.hidden_size=32", "model.embedding_size=16",
-        "model.dropout=0", "selection.votes=0",
+        "model.dropout=0", "selection.mbr_samples=0",
         "phases=[{epochs=25,learning_rate=0.01}]", output=made / "spoken",
     )  # fmt: skip
     run("captioner_gist.py", made / "spoken", made / "meaning", made / "features", made / "films")

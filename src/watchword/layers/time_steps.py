@@ -6,8 +6,8 @@ from torch import Tensor
 from watchword.tensors import Stream
 
 
-def moment_means(stream: Stream) -> tuple[Tensor, Tensor]:
-    """Real places averaged within each moment: values (B, F, D), mask (B, F)."""
+def time_step_means(stream: Stream) -> tuple[Tensor, Tensor]:
+    """Real locations averaged within each time step: values (B, F, D), mask (B, F)."""
     weights = stream.mask.to(stream.values.dtype)  # (B, F, N)
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1)
     return torch.einsum("bfn,bfnd->bfd", weights, stream.values), stream.mask.any(-1)

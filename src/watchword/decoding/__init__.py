@@ -1,0 +1,36 @@
+"""Decoding over the `step` of any model. It knows no model and no word."""
+
+from watchword.decoding.constraints import RepetitionFilter
+from watchword.decoding.ensemble import Ensemble
+from watchword.decoding.mbr import mbr_decode, ngram_similarity
+from watchword.decoding.search import (
+    Hypotheses,
+    StepModel,
+    TeacherForced,
+    arithmetic_sample,
+    beam,
+    expand_state,
+    greedy,
+    rescore,
+    sample,
+    teacher_force,
+    without_end,
+)
+
+__all__ = [
+    "Ensemble",
+    "Hypotheses",
+    "RepetitionFilter",
+    "StepModel",
+    "TeacherForced",
+    "arithmetic_sample",
+    "beam",
+    "expand_state",
+    "greedy",
+    "mbr_decode",
+    "ngram_similarity",
+    "rescore",
+    "sample",
+    "teacher_force",
+    "without_end",
+]
