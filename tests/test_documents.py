@@ -48,8 +48,8 @@ def desk(tmp_path: Path) -> Path:
     with h5py.File(folder / "resnet_grids.h5", "w") as file:
         file["video0"] = random.random((4, 8, 7, 7), np.float32)
     write_film(folder / "clip.mp4", [numbered(index) for index in range(25)])
-    (folder / "films").mkdir()
-    shutil.copy(folder / "clip.mp4", folder / "films" / "beach.mp4")
+    (folder / "videos").mkdir()
+    shutil.copy(folder / "clip.mp4", folder / "videos" / "beach.mp4")
     return folder
 
 
