@@ -346,7 +346,7 @@ def test_own_mistakes_are_one_clear_line(tmp_path: Path, table: str, message: st
 def test_own_films_without_captions_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     own(tmp_path, "video,caption\na,x\n", "a.mp4", "z.mp4")
     assert len(read_annotations(tmp_path)) == 1
-    assert "1 films have no caption (such as 'z')" in caplog.text
+    assert "1 videos have no caption (such as 'z')" in caplog.text
 
 
 def test_the_drawn_split_is_eighty_ten_ten_and_does_not_depend_on_the_company() -> None:

@@ -573,7 +573,7 @@ def test_a_folder_is_added_once_however_often_and_a_bad_film_does_not_stop_it(
     problems = done.stderr.splitlines()
     assert "cannot describe" in problems[0]
     assert "RuntimeError: boom" in problems[0]
-    assert "finds no film in it" in problems[1]
+    assert "finds no video in it" in problems[1]
     assert "missing.mp4: no such file" in problems[2]
     assert problems[3].endswith("library.db: 2 films added, 3 could not be described")
     assert not list(library.path.parent.glob("*.part"))

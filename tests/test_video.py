@@ -17,7 +17,7 @@ from watchword.errors import WatchwordError
 from watchword.video import (
     At,
     CentreCrop,
-    DamagedFilm,
+    DamagedVideo,
     Ends,
     Plan,
     Rate,
@@ -515,7 +515,7 @@ def test_a_film_cut_short_gives_its_good_frames_and_a_warning(tmp_path: Path, na
         assert lines
         assert str(film) in lines[0]
         assert probe(film).warnings
-        with pytest.warns(DamagedFilm, match=r"x\.m"):
+        with pytest.warns(DamagedVideo, match=r"x\.m"):
             read_frames(film, Uniform(2))
 
 

@@ -3,7 +3,7 @@
 | on disk | what it is | room |
 |---|---|---|
 | `captions.jsonl[.gz]` | ours: one line a video | here |
-| `captions.csv`, beside `videos/` or not | a person's own films | `folder.py` |
+| `captions.csv`, beside `videos/` or not | a person's own videos | `folder.py` |
 | `videodatainfo.json`, `train_val_...`, `test_...` | MSR-VTT | `msrvtt.py` |
 | corpus csv, `train.csv`..., `sents_train_...txt`, `AllVideoDescriptions.txt` | MSVD | `msvd.py` |
 """
@@ -65,7 +65,7 @@ def _read_file(path: Path) -> list[Clip]:
 
 
 def read_native(path: Path) -> list[Clip]:
-    """`captions.jsonl[.gz]`; a film's path is relative to the file's folder."""
+    """`captions.jsonl[.gz]`; a video's path is relative to the file's folder."""
     clips = []
     for number, line in enumerate(read_utf8(path).split("\n"), 1):
         if not line.strip():
@@ -82,15 +82,15 @@ def read_native(path: Path) -> list[Clip]:
 def _native_clip(row: Any, where: str, folder: Path) -> Clip:
     if not isinstance(row, dict) or not {"video", "split", "captions"} <= row.keys():
         raise WatchwordError(f'{where}: expected {{"video": id, "split": "train|val|test", "captions": [...]}}')
-    captions, category, film = row["captions"], row.get("category"), row.get("path")
+    captions, category, path = row["captions"], row.get("category"), row.get("path")
     if not isinstance(captions, list) or not all(isinstance(caption, str) for caption in captions):
         raise WatchwordError(f"{where}: captions of video {row['video']!r} must be a list of sentences")
     if category is not None and not isinstance(category, int):
         raise WatchwordError(f"{where}: category {category!r} of video {row['video']!r} must be a whole number")
-    if film is not None and not isinstance(film, str):
-        raise WatchwordError(f"{where}: path {film!r} of video {row['video']!r} must be text")
-    film_path = folder / film if film else None
-    return Clip(str(row["video"]), split_named(row["split"], where), tuple(captions), category, film_path)
+    if path is not None and not isinstance(path, str):
+        raise WatchwordError(f"{where}: path {path!r} of video {row['video']!r} must be text")
+    video = folder / path if path else None
+    return Clip(str(row["video"]), split_named(row["split"], where), tuple(captions), category, video)
 
 
 def split_checksum(clips: Iterable[Clip]) -> dict[str, str]:

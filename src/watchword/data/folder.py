@@ -1,11 +1,11 @@
-"""A person's own films: `videos/` and `captions.csv`.
+"""A person's own videos: `videos/` and `captions.csv`.
 
     video,caption,split,source,category
     beach.mp4,a dog runs along the beach,train,holiday.mov,animals
 
 Only `video` and `caption` are needed. One row a caption, or several columns that begin with `caption`, or both. Without
-`split`, the split is drawn from a hash of the video's name (80 / 10 / 10): the same on every machine, and films added
-later move no other. Films cut from one source (a column `source`) stay on one side, or the test would be known already.
+`split`, the split is drawn from a hash of the video's name (80 / 10 / 10): the same on every machine, and videos added
+later move no other. Videos cut from one source (a column `source`) stay in one split.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def read_folder(path: Path) -> list[Clip]:
         if not video:
             raise WatchwordError(f"{row.where}: the video has no name")
         sentences = [row.cells[column] for column in caption_columns]
-        # a table that is as wide as its most described film has empty cells for all others: these are no mistakes
+        # a table that is as wide as its most described video has empty cells for all others: these are no mistakes
         captions.setdefault(video, []).extend([text for text in sentences if text.strip()] or sentences[:1])
         for column, values in said.items():
             if column in columns:
@@ -42,11 +42,11 @@ def read_folder(path: Path) -> list[Clip]:
 
     splits = said["split"] or hashed_splits({video: said["source"].get(video) or video for video in captions})
     _warn_of_shared_sources(path, splits, said["source"])
-    films = _films(path, captions)
+    videos = _videos(path, captions)
     categories = _numbered(said["category"])
     return checked(
         (
-            Clip(video, splits[video], tuple(sentences), categories.get(video), films.get(video))
+            Clip(video, splits[video], tuple(sentences), categories.get(video), videos.get(video))
             for video, sentences in captions.items()
         ),
         str(path),
@@ -58,7 +58,7 @@ def hashed_splits(groups: dict[str, str]) -> dict[str, str]:
     place = {group: int(hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) / 16**8
              for group in groups.values()}  # fmt: skip
     split_of = {group: "train" if where < 0.8 else "val" if where < 0.9 else "test" for group, where in place.items()}
-    for split in ("val", "test"):  # a handful of films may leave one empty: it takes the train group that is nearest
+    for split in ("val", "test"):  # a handful of videos may leave one empty: it takes the train group that is nearest
         train = [group for group, given in split_of.items() if given == "train"]
         if split not in split_of.values() and len(train) > 1:
             split_of[max(train, key=place.__getitem__)] = split
@@ -83,23 +83,23 @@ def _warn_of_shared_sources(path: Path, splits: dict[str, str], sources: dict[st
         log.warning("%s: source %r is in more than one split; scores will look better than they are", path, shared[0])
 
 
-def _films(path: Path, captions: dict[str, list[str]]) -> dict[str, Path]:
+def _videos(path: Path, captions: dict[str, list[str]]) -> dict[str, Path]:
     folder = path.parent / "videos"
     if not folder.is_dir():  # features alone are enough to train on
         return {}
-    films = videos_in(folder)
-    missing = [video for video in captions if video not in films]
+    videos = videos_in(folder)
+    missing = [video for video in captions if video not in videos]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise WatchwordError(f"{path}: no film of {missing[0]!r}{more} in {folder}; put it there or delete its rows")
+        raise WatchwordError(f"{path}: no video of {missing[0]!r}{more} in {folder}; put it there or delete its rows")
     for video in captions:
-        if len(films[video]) > 1:
-            names = " and ".join(film.name for film in films[video])
+        if len(videos[video]) > 1:
+            names = " and ".join(video.name for video in videos[video])
             raise WatchwordError(f"{path}: video {video!r} may be {names}; rename one of them")
-    silent = [video for video in films if video not in captions]
+    silent = [video for video in videos if video not in captions]
     if silent:
-        log.warning("%s: %d films have no caption (such as %r); left out", path, len(silent), silent[0])
-    return {video: films[video][0] for video in captions}
+        log.warning("%s: %d videos have no caption (such as %r); left out", path, len(silent), silent[0])
+    return {video: videos[video][0] for video in captions}
 
 
 def _numbered(categories: dict[str, str]) -> dict[str, int]:

@@ -20,10 +20,10 @@ SPLITS = {
     "val": "val", "valid": "val", "validate": "val", "validation": "val",
     "test": "test", "testing": "test",
 }  # fmt: skip
-FILM_SUFFIXES = {
+VIDEO_SUFFIXES = {
     ".mp4", ".avi", ".mkv", ".webm", ".mov", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv", ".3gp", ".gif", ".ogv",
 }  # fmt: skip
-FILM_FOLDERS = ("videos", "clips", "YouTubeClips", "TrainValVideo", "TestVideo")
+VIDEO_FOLDERS = ("videos", "clips", "YouTubeClips", "TrainValVideo", "TestVideo")
 
 
 def split_named(word: object, where: str) -> str:
@@ -155,28 +155,28 @@ def checked(clips: Iterable[Clip], where: str) -> list[Clip]:
 
 
 def without_suffix(name: str) -> str:
-    """A film's name as an id: `a.mp4` is `a`, `v1.2` stays."""
+    """A video's name as an id: `a.mp4` is `a`, `v1.2` stays."""
     stem, suffix = os.path.splitext(name)
-    return stem if suffix.lower() in FILM_SUFFIXES else name
+    return stem if suffix.lower() in VIDEO_SUFFIXES else name
 
 
 def videos_in(folder: Path) -> dict[str, list[Path]]:
-    """Every film below a folder by its id, the path inside it without suffix."""
-    films: dict[str, list[Path]] = {}
+    """Every video below a folder by its id, the path inside it without suffix."""
+    videos: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in FILM_SUFFIXES and path.is_file():
-            films.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
-    return films
+        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
+            videos.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
+    return videos
 
 
 def with_videos(clips: list[Clip], folder: Path) -> list[Clip]:
-    """Clips that name no film get the one that lies beside the captions under their name, where there is one."""
+    """Clips that name no video get the one that lies beside the captions under their name, where there is one."""
     if all(clip.path for clip in clips):
         return clips
-    films: dict[str, list[Path]] = {}
-    for name in FILM_FOLDERS:
-        films |= videos_in(folder / name) if (folder / name).is_dir() else {}
+    videos: dict[str, list[Path]] = {}
+    for name in VIDEO_FOLDERS:
+        videos |= videos_in(folder / name) if (folder / name).is_dir() else {}
     return [
-        replace(clip, path=films[clip.video][0]) if clip.path is None and clip.video in films else clip
+        replace(clip, path=videos[clip.video][0]) if clip.path is None and clip.video in videos else clip
         for clip in clips
     ]

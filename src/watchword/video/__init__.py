@@ -1,16 +1,16 @@
-"""From a film's file to frames at presentation times, mono sound, and shots. Numpy and PyAV, no network.
+"""From a video's file to frames at presentation times, mono sound, and shots. Numpy and PyAV, no network.
 
     frames = read_frames("clip.mp4", Uniform(28), CentreCrop(224))      # Frames: (28, 224, 224, 3), times (28,)
-    for frames in iterate_frames("film.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
-    for name, frames in watch("film.mkv", {"appearance": View(...), "motion": View(...)}): ...    # one decoding for all
-    sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent film
-    shots = histogram_shots(iterate_frames("film.mkv", Rate(8), Squash(64, 48)))
+    for frames in iterate_frames("video.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
+    for name, frames in watch("video.mkv", {"appearance": View(...), "motion": View(...)}): ...  # one decoding for all
+    sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent video
+    shots = histogram_shots(iterate_frames("video.mkv", Rate(8), Squash(64, 48)))
 """
 
 from watchword.video.audio import iterate_audio, read_audio
-from watchword.video.container import DamagedFilm, shown
+from watchword.video.container import DamagedVideo, shown
 from watchword.video.formats import browser_type
-from watchword.video.reader import FilmInfo, View, iterate_frames, probe, read_frames, watch
+from watchword.video.reader import VideoInfo, View, iterate_frames, probe, read_frames, watch
 from watchword.video.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
 from watchword.video.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
 from watchword.video.timeline import Timeline, read_timeline
@@ -19,9 +19,8 @@ from watchword.video.transforms import CentreCrop, ShortSide, Squash
 __all__ = [
     "At",
     "CentreCrop",
-    "DamagedFilm",
+    "DamagedVideo",
     "Ends",
-    "FilmInfo",
     "HistogramCuts",
     "Plan",
     "Rate",
@@ -32,6 +31,7 @@ __all__ = [
     "Stride",
     "Timeline",
     "Uniform",
+    "VideoInfo",
     "View",
     "browser_type",
     "histogram_shots",

@@ -1,4 +1,4 @@
-"""A film's sound as mono samples at an asked-for rate, on the clock of its pictures: sample i is heard at i / rate."""
+"""A video's sound as mono samples at an asked-for rate, on the clock of its pictures: sample i is heard at i / rate."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ MIN_SILENCE = 0.1       # seconds: a shorter one is jitter
 
 
 def read_audio(path: str | Path, rate: int = 16_000, *, report: Report = warn) -> NDArray[np.float32]:
-    """The whole sound, (samples,) in -1..1. A film without sound gives an empty array: shape (0,)."""
+    """The whole sound, (samples,) in -1..1. A video without sound gives an empty array: shape (0,)."""
     chunks = list(iterate_audio(path, rate, report=report))
     return np.concatenate(chunks) if chunks else np.empty(0, np.float32)
 
@@ -27,7 +27,7 @@ def read_audio(path: str | Path, rate: int = 16_000, *, report: Report = warn) -
 def iterate_audio(
     path: str | Path, rate: int = 16_000, *, chunk: int = 1 << 18, report: Report = warn
 ) -> Iterator[NDArray[np.float32]]:
-    """The sound, `chunk` samples at a time (the last may be shorter); nothing at all for a film without sound."""
+    """The sound, `chunk` samples at a time (the last may be shorter); nothing at all for a video without sound."""
     if not 1 <= rate <= 384_000:
         raise WatchwordError(f"sound is read at 1 to 384000 samples a second, not {rate}")
     waiting: list[NDArray[np.float32]] = []
@@ -42,7 +42,7 @@ def iterate_audio(
 
 
 def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float32]]:
-    """Pieces of sound in order, with silence where the film has none, so that the clock holds."""
+    """Pieces of sound in order, with silence where the video has none, so that the clock holds."""
     damage: list[str] = []
     with opened(path) as container:
         stream = container.streams.best("audio")

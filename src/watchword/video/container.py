@@ -1,6 +1,6 @@
-"""Opening a file that somebody else made: one film, from one ordinary file, and nothing else.
+"""Opening a file that somebody else made: one video, from one ordinary file, and nothing else.
 
-FFmpeg also reads playlists and lists that make it open *other* files or addresses. A film that comes from a stranger
+FFmpeg also reads playlists and lists that make it open *other* files or addresses. A video that comes from a stranger
 must not read /etc/passwd or call a host, so only the `file` protocol is allowed and formats that point elsewhere are
 not. Devices and pipes may never end: only regular files are opened. Dimensions are limited before memory is taken.
 """
@@ -24,7 +24,7 @@ from watchword.errors import WatchwordError
 
 av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
 
-MAX_PIXELS = 100_000_000    # 12 k x 8 k: more than any camera's film, less than a machine's memory
+MAX_PIXELS = 100_000_000    # 12 k x 8 k: more than any camera's video, less than a machine's memory
 MAX_SECONDS = 1_000_000.0   # eleven days: a time stamp beyond it is a lie, and sampling it would never end
 
 # Demuxers that open other files, addresses or devices, run scripts, or take any text for a picture.
@@ -41,16 +41,16 @@ OPTIONS = {
     "pattern_type": "none",  # `holiday%03d.jpg` is one photograph
 }
 
-Report = Callable[[str], None]  # gets one line for each thing that is wrong with a film that can still be used
+Report = Callable[[str], None]  # gets one line for each thing that is wrong with a video that can still be used
 
 
-class DamagedFilm(UserWarning):
-    """A film is broken or cut short; what is good of it was used."""
+class DamagedVideo(UserWarning):
+    """A video is broken or cut short; what is good of it was used."""
 
 
 def warn(line: str) -> None:
-    """The report when a caller gives none. To collect the lines of one film in a thread: `report=lines.append`."""
-    warnings.warn(line, DamagedFilm, stacklevel=2)
+    """The report when a caller gives none. To collect the lines of one video in a thread: `report=lines.append`."""
+    warnings.warn(line, DamagedVideo, stacklevel=2)
 
 
 def shown(path: Path) -> str:
@@ -61,7 +61,7 @@ def shown(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[InputContainer]:
-    """The film, open; whatever goes wrong between here and its closing becomes one line."""
+    """The video, open; whatever goes wrong between here and its closing becomes one line."""
     _check_file(path)
     try:
         # An absolute name after `file:` is never taken for an address, an option or a pattern.
@@ -77,16 +77,16 @@ def opened(path: Path) -> Iterator[InputContainer]:
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:
-    """The film's main picture stream, ready to decode; cover art of a song is not a film."""
+    """The video's main picture stream, ready to decode; cover art of a song is not a video."""
     best = container.streams.best("video")
-    films = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
-    if not films:
+    videos = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+    if not videos:
         kinds = [stream.type for stream in container.streams if stream.type != "video"]
         counts = [f"{kinds.count(kind)} {kind} stream{'s' * (kinds.count(kind) > 1)}" for kind in sorted(set(kinds))]
         covers = len(container.streams.video)
         counts += [f"{covers} cover picture{'s' * (covers > 1)}"] if covers else []
         raise WatchwordError(f"cannot read {shown(path)}: no video stream ({', '.join(counts) or 'no stream'} found)")
-    stream = next((film for film in films if film is best), films[0])
+    stream = next((video for video in videos if video is best), videos[0])
     context = stream.codec_context
     if context is None:
         raise WatchwordError(f"cannot read {shown(path)}: no decoder here knows its pictures; convert it to h264")
@@ -107,7 +107,7 @@ def _check_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise WatchwordError(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
     if stat.S_ISDIR(status.st_mode):
-        raise WatchwordError(f"cannot read {shown(path)}: it is a folder; name the films in it")
+        raise WatchwordError(f"cannot read {shown(path)}: it is a folder; name the videos in it")
     if not stat.S_ISREG(status.st_mode):
         raise WatchwordError(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
     if status.st_size == 0:
@@ -129,7 +129,7 @@ def _neighbour(path: Path) -> str:
 def _unreadable(path: Path, error: Exception) -> WatchwordError:
     reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
-        reason = "not a film, or a playlist of other files, which is refused; give the film itself"
+        reason = "not a video, or a playlist of other files, which is refused; give the video itself"
     elif isinstance(error, av.error.InvalidDataError):
-        reason = "FFmpeg finds no film in it (damaged, cut short, or another kind of file)"
+        reason = "FFmpeg finds no video in it (damaged, cut short, or another kind of file)"
     return WatchwordError(f"cannot read {shown(path)}: {reason}")

@@ -1,10 +1,10 @@
-"""Frames of a film at asked-for times: the frame for time t is the one that is on screen at t.
+"""Frames of a video at asked-for times: the frame for time t is the one that is on screen at t.
 
-What makes it cheap: the timeline tells which packets hold the asked-for frames, so a stretch of film without any is
+What makes it cheap: the timeline tells which packets hold the asked-for frames, so a segment of video without any is
 dropped undecoded up to the next key frame, a long one is not even read, frames that no other refers to are skipped
 inside the decoder, and only asked-for frames are converted to RGB, at the size asked for. What makes it safe: after
-a jump every packet must be the one that the timeline knows, or the film is read without jumps; and if an expected frame
-does not come out (odd or damaged film), the rest is read again the plain way, every packet decoded.
+a jump every packet must be the one that the timeline has, or the video is read without jumps; if an expected frame does
+not come out (odd or damaged video), the rest is read again the plain way, every packet decoded.
 """
 
 import sys
@@ -29,14 +29,14 @@ from watchword.video.sampling import Plan
 from watchword.video.timeline import Scan, scan
 from watchword.video.transforms import NATIVE, Converter, Size, display_matrix, upright_size
 
-FAR = 250  # packets: a longer stretch that nobody needs is jumped over; a shorter one is as quickly read
+FAR = 250  # packets: a longer segment that nobody needs is jumped over; a shorter one is as quickly read
 # Decoders that skip exactly the frames that nothing refers to, so that all others come out unchanged.
 CAN_SKIP = {"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"}
 
 
 @dataclass(frozen=True)
-class FilmInfo:
-    """What a film is, as a player shows it."""
+class VideoInfo:
+    """What a video is, as a player shows it."""
 
     duration_seconds: float   # of the pictures; 0.04 for a photograph
     width: int                # square pixels, upright
@@ -57,17 +57,17 @@ class View:
     size: Size = NATIVE
 
 
-def probe(path: str | Path) -> FilmInfo:
+def probe(path: str | Path) -> VideoInfo:
     """What there is to see. Walks over the packets and decodes a frame: it does not believe headers."""
     path, lines = Path(path), list[str]()
-    film = scan(path, lines.append)
-    _, frame = next(_on_screen(path, film, np.array([film.origin]), 1, []))
-    width, height = upright_size(frame, film.aspect)
-    num_frames, seconds = len(film.timeline.times), film.timeline.end - float(film.timeline.times[0])
+    video = scan(path, lines.append)
+    _, frame = next(_on_screen(path, video, np.array([video.origin]), 1, []))
+    width, height = upright_size(frame, video.aspect)
+    num_frames, seconds = len(video.timeline.times), video.timeline.end - float(video.timeline.times[0])
     matrix = display_matrix(frame)
     degrees = round(float(np.degrees(np.arctan2(matrix[1, 0], matrix[0, 0])))) % 360
     fps = num_frames / seconds
-    return FilmInfo(seconds, width, height, fps, degrees, film.has_audio, num_frames, film.codec, tuple(lines))
+    return VideoInfo(seconds, width, height, fps, degrees, video.has_audio, num_frames, video.codec, tuple(lines))
 
 
 def read_frames(
@@ -81,7 +81,7 @@ def read_frames(
 def iterate_frames(
     path: str | Path, plan: Plan, size: Size = NATIVE, *, chunk: int = 64, threads: int = 1, report: Report = warn
 ) -> Iterator[Frames]:
-    """The frames of a plan, `chunk` at a time: a film of any length in the memory of one chunk."""
+    """The frames of a plan, `chunk` at a time: a video of any length in the memory of one chunk."""
     for _, frames in watch(path, {"frames": View(plan, size)}, chunk=chunk, threads=threads, report=report):
         yield frames
 
@@ -91,33 +91,33 @@ def watch(
 ) -> Iterator[tuple[str, Frames]]:
     """Several views in one decoding: (name, up to `chunk` frames) as they fill up, each view in order of time.
 
-    `Frames.times` are the presentation times of the frames shown, in seconds from the film's start. A damaged film
+    `Frames.times` are the presentation times of the frames shown, in seconds from the video's start. A damaged video
     gives its good frames; `report` gets one line for each kind of damage.
     """
     path = Path(path)
-    film = scan(path, report)
-    viewers = [_Viewer(name, view, film, chunk) for name, view in views.items()]
+    video = scan(path, report)
+    viewers = [_Viewer(name, view, video, chunk) for name, view in views.items()]
     moments = np.unique(np.concatenate([viewer.asked for viewer in viewers]))  # of all views together
     damage: list[str] = []
-    for moment, (tick, frame) in zip(moments, _on_screen(path, film, moments, threads, damage), strict=False):
+    for moment, (tick, frame) in zip(moments, _on_screen(path, video, moments, threads, damage), strict=False):
         for viewer in viewers:
             try:
                 yield from viewer.look(moment, tick, frame)
             except (WatchwordError, FFmpegError) as error:
                 raise WatchwordError(f"cannot read {shown(path)}: {error}") from error
     if damage:
-        report(f"{shown(path)} is damaged: {len(damage)} of {len(film.ticks)} frames cannot be decoded ({damage[0]})")
+        report(f"{shown(path)} is damaged: {len(damage)} of {len(video.ticks)} frames cannot be decoded ({damage[0]})")
 
 
 class _Viewer:
     """Collects the pictures of one view."""
 
-    def __init__(self, name: str, view: View, film: Scan, chunk: int) -> None:
-        self.name, self.film, self.chunk = name, film, chunk
-        seconds = view.plan.times(film.timeline)
+    def __init__(self, name: str, view: View, video: Scan, chunk: int) -> None:
+        self.name, self.video, self.chunk = name, video, chunk
+        seconds = view.plan.times(video.timeline)
         # A microsecond of grace: 0.1 + 0.2 must still find the frame at 0.3.
-        self.asked = np.floor((seconds + 1e-6) / float(film.tick)).astype(np.int64) + film.origin  # (K,) ascending
-        self.converter = Converter(view.size, film.aspect)
+        self.asked = np.floor((seconds + 1e-6) / float(video.tick)).astype(np.int64) + video.origin  # (K,) ascending
+        self.converter = Converter(view.size, video.aspect)
         self.done = 0
         self.times: list[float] = []
         self.pictures: NDArray[np.uint8] | None = None
@@ -132,7 +132,7 @@ class _Viewer:
                 room = min(self.chunk, len(self.asked) - self.done)
                 self.pictures = np.empty((room, *picture.shape), np.uint8)
             self.pictures[len(self.times)] = picture
-            self.times.append(float((tick - self.film.origin) * self.film.tick))
+            self.times.append(float((tick - self.video.origin) * self.video.tick))
             self.done += 1
             if len(self.times) == len(self.pictures):
                 yield self.name, Frames(self.pictures, np.array(self.times))
@@ -140,14 +140,14 @@ class _Viewer:
 
 
 def _on_screen(
-    path: Path, film: Scan, moments: NDArray[np.int64], threads: int, damage: list[str]
+    path: Path, video: Scan, moments: NDArray[np.int64], threads: int, damage: list[str]
 ) -> Iterator[tuple[int, VideoFrame]]:
     """For each moment (ticks, ascending) the frame that is on screen, and since when."""
     done = 0
-    if film.exact:
-        visible = np.unique(film.ticks[~film.hidden])
+    if video.exact:
+        visible = np.unique(video.ticks[~video.hidden])
         expected = visible[np.searchsorted(visible, moments, "right").clip(1) - 1]
-        for tick, frame in _decoded(path, film, expected, threads, damage):
+        for tick, frame in _decoded(path, video, expected, threads, damage):
             if tick > expected[done]:
                 break  # a frame did not come: the plain way
             while tick == expected[done]:
@@ -157,7 +157,7 @@ def _on_screen(
                     return
     damage.clear()
     previous: tuple[int, VideoFrame] | None = None
-    for tick, frame in _decoded(path, film, None, threads, damage):
+    for tick, frame in _decoded(path, video, None, threads, damage):
         previous = previous or (tick, frame)  # before the first frame is the first frame
         while moments[done] < tick:
             yield previous
@@ -173,16 +173,16 @@ def _on_screen(
 
 def _decoded(
     path: Path,
-    film: Scan,
+    video: Scan,
     expected: NDArray[np.int64] | None,
     threads: int,
     damage: list[str],
     jumps: bool = True,
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Frames in the order of showing: those at the expected ticks and whatever falls out on the way; None: all."""
-    wanted = np.ones(len(film.ticks), bool) if expected is None else np.isin(film.ticks, expected) & ~film.hidden
-    needed = packets_to_decode(film.ticks, film.keys, wanted)
-    clock = _Clock(film)
+    wanted = np.ones(len(video.ticks), bool) if expected is None else np.isin(video.ticks, expected) & ~video.hidden
+    needed = packets_to_decode(video.ticks, video.keys, wanted)
+    clock = _Clock(video)
     with opened(path) as container:
         stream = video_stream(path, container)
         stream.thread_count, stream.thread_type = threads, "AUTO"
@@ -206,19 +206,19 @@ def _decoded(
 
         skipping = jumped = False
         packets, position = _packets(container, stream), 0  # position: the number of the next packet
-        for begin, end in _stretches(needed):
-            if begin > position and film.keys[begin]:
+        for begin, end in _segments(needed):
+            if begin > position and video.keys[begin]:
                 yield from feed(None)
                 decoder.flush_buffers()
-                if jumps and film.has_index and begin - position >= FAR:
-                    packets, position = _jump(container, stream, film, begin)
+                if jumps and video.has_index and begin - position >= FAR:
+                    packets, position = _jump(container, stream, video, begin)
                     jumped = True
             for index, packet in enumerate(islice(packets, end - position), position):
                 if index < begin:
                     continue
-                if jumped and (packet.pts, packet.size) != (film.ticks[index], film.sizes[index]):
+                if jumped and (packet.pts, packet.size) != (video.ticks[index], video.sizes[index]):
                     damage.clear()  # another packet than the first walk found here: all over again, on foot
-                    yield from _decoded(path, film, expected, threads, damage, jumps=False)
+                    yield from _decoded(path, video, expected, threads, damage, jumps=False)
                     return
                 if skips and skipping == wanted[index]:
                     skipping = not wanted[index]
@@ -228,23 +228,23 @@ def _decoded(
         yield from feed(None)
 
 
-def _stretches(needed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _segments(needed: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Where packets are needed one after the other: (first, the one after the last)."""
     edges = np.flatnonzero(np.diff(needed, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _jump(
-    container: InputContainer, stream: VideoStream, film: Scan, target: int
+    container: InputContainer, stream: VideoStream, video: Scan, target: int
 ) -> "tuple[Iterator[Packet[VideoStream]], int]":
     """Packets from `target` on or from a little before it, and the number of the first; a guess, to be checked."""
     with suppress(FFmpegError, OSError):  # then we are where we were, which the check will find
-        container.seek(min(int(film.decoding[target]), int(film.ticks[target])), stream=stream)
+        container.seek(min(int(video.decoding[target]), int(video.ticks[target])), stream=stream)
     packets = _packets(container, stream)
     first = next(packets, None)
     if first is None:
         return iter(()), target
-    numbers = np.flatnonzero(film.ticks == first.pts)
+    numbers = np.flatnonzero(video.ticks == first.pts)
     return chain([first], packets), int(numbers[0]) if len(numbers) and numbers[0] <= target else target
 
 
@@ -268,26 +268,26 @@ def packets_to_decode(
 class _Clock:
     """The presentation time of each frame that comes out of the decoder."""
 
-    def __init__(self, film: Scan) -> None:
-        self.film = film
-        self.step = max(1, round((film.timeline.end - film.timeline.times[-1]) / float(film.tick)))
+    def __init__(self, video: Scan) -> None:
+        self.video = video
+        self.step = max(1, round((video.timeline.end - video.timeline.times[-1]) / float(video.tick)))
         self.shift: int | None = None
         self.last: int | None = None
 
     def read(self, frame: VideoFrame) -> int:
-        tick = frame.pts if self.film.exact else self._in_order(frame.dts)
+        tick = frame.pts if self.video.exact else self._in_order(frame.dts)
         if tick is None:
-            tick = self.film.origin if self.last is None else self.last + self.step
+            tick = self.video.origin if self.last is None else self.last + self.step
         self.last = tick
         return tick
 
     def _in_order(self, decode_time: int | None) -> int | None:
-        """A decoder's delay is the same for all frames: the first is shown at the film's start."""
+        """A decoder's delay is the same for all frames: the first is shown at the video's start."""
         if decode_time is None:
             return None
         if self.shift is None:
-            self.shift = self.film.origin - decode_time
-        return max(decode_time + self.shift, self.film.origin if self.last is None else self.last)
+            self.shift = self.video.origin - decode_time
+        return max(decode_time + self.shift, self.video.origin if self.last is None else self.last)
 
 
 def _packets(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":

@@ -1,4 +1,4 @@
-"""Which moments of a film to look at: pure functions of its timeline. A plan's repr is part of a store's key."""
+"""Which moments of a video to look at: pure functions of its timeline. A plan's repr is part of a store's key."""
 
 from dataclasses import dataclass
 from math import ceil, isfinite
@@ -12,14 +12,14 @@ from watchword.video.timeline import Timeline
 
 
 class Plan(Protocol):
-    """Ascending times in seconds from the film's start, at least one. The frame shown at each is read."""
+    """Ascending times in seconds from the video's start, at least one. The frame shown at each is read."""
 
     def times(self, timeline: Timeline) -> FloatArray: ...
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """The middles of `count` equal parts of the film. Always `count` frames: a short film shows some twice."""
+    """The middles of `count` equal parts of the video. Always `count` frames: a short video shows some twice."""
 
     count: int
 
@@ -56,7 +56,7 @@ class Rate:
 
     def times(self, timeline: Timeline) -> FloatArray:
         begin = float(timeline.times[0])
-        count = ceil((timeline.end - begin) * self.per_second - 1e-6)  # the end itself is not part of the film
+        count = ceil((timeline.end - begin) * self.per_second - 1e-6)  # the end itself is not part of the video
         return begin + np.arange(max(count, 1)) / self.per_second
 
 
@@ -93,7 +93,7 @@ class Spaced:
 
 @dataclass(frozen=True)
 class At:
-    """These times, ascending. Before the film is its first frame, after it the last."""
+    """These times, ascending. Before the video is its first frame, after it the last."""
 
     seconds: tuple[float, ...]
 

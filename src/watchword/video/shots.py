@@ -20,14 +20,14 @@ WINDOW = 3        # frames on each side that say what is usual here
 
 @dataclass(frozen=True)
 class Shot:
-    """A stretch of film without a cut, seconds: from its first frame to the first frame of the next."""
+    """A segment of video without a cut, seconds: from its first frame to the first frame of the next."""
 
     start: float
     end: float
 
 
 class HistogramCuts:
-    """Cuts of a film that comes in chunks of small frames (about 64 x 48, 8 a second or more), once, in order.
+    """Cuts of a video that comes in chunks of small frames (about 64 x 48, 8 a second or more), once, in order.
 
     A cut needs a difference (0..1) of at least `threshold` that is `contrast` times the median of its neighbours, and
     comes `minimum_seconds` or more after the one before.
@@ -93,9 +93,9 @@ def histogram_shots(
     threshold: float = 0.4,
     contrast: float = 3.0,
 ) -> list[Shot]:
-    """The shots of a film, read once.
+    """The shots of a video, read once.
 
-    `end` is the film's end where it is known; otherwise the last frame counts as long as the one before.
+    `end` is the video's end where it is known; otherwise the last frame counts as long as the one before.
     """
     cuts = HistogramCuts(minimum_seconds=minimum_seconds, threshold=threshold, contrast=contrast)
     starts: list[float] = []

@@ -1,8 +1,8 @@
-"""When each frame of a film is shown, without decoding one: a walk over the packets' headers.
+"""When each frame of a video is shown, without decoding one: a walk over the packets' headers.
 
 Headers lie about duration, rate and count, and a variable frame rate has no rate at all. The packets know: a walk costs
 about 5 microseconds a packet (2 ms for a 10 s clip) and makes every later decision exact: which frame is on screen at
-a time, which packets must be decoded for it, and where the film really ends.
+a time, which packets must be decoded for it, and where the video really ends.
 """
 
 from array import array
@@ -28,9 +28,9 @@ WITH_DURATION = {"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "asf"
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a sampling plan may know of a film."""
+    """What a sampling plan may know of a video."""
 
-    times: FloatArray   # (frames,) ascending, seconds from the film's start: each frame is shown from its time on
+    times: FloatArray   # (frames,) ascending, seconds from the video's start: each frame is shown from its time on
     end: float          # seconds: when the last frame goes
 
 
@@ -44,7 +44,7 @@ class Scan:
     keys: NDArray[np.bool_]     # (packets,) decoding can begin here
     hidden: NDArray[np.bool_]   # (packets,) decoded for others, never shown: outside an edit list
     tick: Fraction              # seconds
-    origin: int                 # ticks at the film's start
+    origin: int                 # ticks at the video's start
     has_index: bool             # the container says where its packets are, and what times each has
     exact: bool                 # frames will carry these ticks; False: only their order and rate are known
     timeline: Timeline
@@ -123,7 +123,7 @@ def scan(path: Path, report: Report) -> Scan:
 
 
 def _origin(container: InputContainer, stream: VideoStream, tick: Fraction, exact: bool) -> int:
-    """The film's zero is where its first stream begins, as in a player: pictures and sound share it."""
+    """The video's zero is where its first stream begins, as in a player: pictures and sound share it."""
     if container.start_time is None or not exact:
         return stream.start_time or 0
     return round(Fraction(container.start_time, 1_000_000) / tick)

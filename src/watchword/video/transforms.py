@@ -90,13 +90,13 @@ def _check_side(*sides: int) -> None:
 
 
 class Converter:
-    """Frames of one film -> pictures of one shape, upright, as a player shows them."""
+    """Frames of one video -> pictures of one shape, upright, as a player shows them."""
 
     def __init__(self, size: Size, aspect: Fraction | None) -> None:
         self.size = size
         self.aspect = aspect               # width of a pixel by its height
         self.reformatter = VideoReformatter()
-        self.layout: Layout | None = None  # of the first frame: a film that changes its size midway keeps the first
+        self.layout: Layout | None = None  # of the first frame: a video that changes its size midway keeps the first
 
     def picture(self, frame: VideoFrame) -> NDArray[np.uint8]:
         matrix = display_matrix(frame)
