@@ -321,7 +321,7 @@ def test_own_captions_in_the_encodings_of_spreadsheets(
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("video,caption\na,x\nc,y\nd,z\n", r"no film of 'c' and 1 more in .*videos"),
+        ("video,caption\na,x\nc,y\nd,z\n", r"no video of 'c' and 1 more in .*videos"),
         ("video,caption\nb,x\n", r"video 'b' may be b\.avi and b\.mp4"),
         ("video,caption,split\na,x,trainn\n", "line 2: unknown split 'trainn'; did you mean 'train'"),
         ("video,caption,split\na,x,\n", "line 2: unknown split ''"),

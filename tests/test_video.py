@@ -567,8 +567,8 @@ def test_ffmpeg_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFix
     ("name", "content", "line"),
     [
         ("empty.mp4", b"", "the file is empty"),
-        ("text.mp4", b"once upon a time there was a film\n" * 100, "FFmpeg finds no film in it"),
-        ("noise.mp4", bytes(range(256)) * 64, "FFmpeg finds no film in it"),
+        ("text.mp4", b"once upon a time there was a film\n" * 100, "FFmpeg finds no video in it"),
+        ("noise.mp4", bytes(range(256)) * 64, "FFmpeg finds no video in it"),
         ("zeros.mp4", bytes(100_000), "cannot read"),
         ("text.txt", b"\x1b[31mred\n" * 100, "cannot read"),
     ],
