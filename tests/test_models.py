@@ -232,6 +232,22 @@ def test_padding_start_and_unknown_are_never_said(name: str) -> None:
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(3, 2, 5))
 
 
+def test_bfloat16_learns_nearly_the_same(name: str) -> None:
+    """Under autocast the loss and its gradient are those of float32 but for rounding, and nothing has another type."""
+    model, losses, gradients = small(name), [], []
+    for short in (False, True):
+        torch.manual_seed(0)
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=short):
+            loss = CrossEntropy(CrossEntropySettings())(model, Batch(("a", "b", "c"), streams(), CAPTIONS), 0.0)
+        (loss.total / loss.weight).backward()
+        losses.append(loss.total / loss.weight)
+        gradients.append(model.to_words.weight.grad)
+    assert losses[1].dtype == torch.float32
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.02, atol=0.02)
+    assert torch.nn.functional.cosine_similarity(*(one.flatten() for one in gradients), dim=0) > 0.98
+
+
 @pytest.mark.parametrize("length_power", [0.0, 0.7])
 def test_a_found_caption_scores_what_the_search_said(name: str, length_power: float) -> None:
     """A search that mixes up the states of its beams fails here."""

@@ -218,6 +218,7 @@ class Recipe(Settings):
 
     about: str = ""
     seed: int = 0
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of training; auto: bfloat16 where it is faster
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
     init_from: Path | None = None                   # a run whose weights and vocabulary training starts with

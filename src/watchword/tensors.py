@@ -73,6 +73,11 @@ class Batch:
         return Batch(self.videos, streams, self.captions.to(device, non_blocking=True), rows)
 
 
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Half precision widened: softmax and sums of losses need more than the 8 bits of bfloat16."""
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+
+
 def reorder(state: State, index: Tensor) -> State:
     """The captions of every video in a new order, (B, S'): beams may split, end and change order."""
     rows = torch.arange(index.shape[0], device=index.device).unsqueeze(1)

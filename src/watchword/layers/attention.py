@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from watchword.layers.projection import Projection
-from watchword.tensors import Stream
+from watchword.tensors import Stream, at_least_float32
 
 
 def flat_locations(stream: Stream) -> tuple[Tensor, Tensor]:
@@ -23,6 +23,7 @@ def never_empty(mask: Tensor) -> Tensor:
 
 def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
     """A distribution over the real locations, all zero where there is none: energies (B, S, L), mask (B, L)."""
+    energies = at_least_float32(energies)
     weights = energies.masked_fill(~never_empty(mask).unsqueeze(1), float("-inf")).softmax(-1)
     weights = weights * mask.any(-1)[:, None, None]
     sieve = _sieve.get()

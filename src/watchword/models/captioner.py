@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.config import Settings
-from watchword.tensors import BOS, PAD, UNK, Memory, State, Step, Streams
+from watchword.tensors import BOS, PAD, UNK, Memory, State, Step, Streams, at_least_float32
 
 NEVER_SAID = (PAD, BOS, UNK)
 
@@ -59,4 +59,4 @@ class Captioner(nn.Module, ABC):
         return nn.functional.linear(outputs, self.to_words.weight, self.to_words.bias + self.never_said)
 
     def log_probabilities(self, outputs: Tensor) -> Tensor:
-        return self.logits(outputs).log_softmax(-1)
+        return at_least_float32(self.logits(outputs)).log_softmax(-1)

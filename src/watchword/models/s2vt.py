@@ -17,6 +17,7 @@ to their own last frame. No attention.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -106,9 +107,8 @@ def _time_steps(stream: Stream) -> Tensor:
 
 def _one_step(lstm: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """A step of a one-layer LSTM for (B, S) rows."""
-    _, (new_hidden, new_cell) = lstm(
-        inputs.flatten(0, 1).unsqueeze(1),
-        (hidden.flatten(0, 1).unsqueeze(0).contiguous(), cell.flatten(0, 1).unsqueeze(0).contiguous()),
-    )
-    shape = inputs.shape[:2]
-    return new_hidden[0].unflatten(0, shape), new_cell[0].unflatten(0, shape)
+    weights: Any = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+    rows = (hidden.flatten(0, 1), cell.flatten(0, 1))
+    new_hidden, new_cell = torch.lstm_cell(inputs.flatten(0, 1), rows, *weights)
+    shape = (*inputs.shape[:2], -1)
+    return new_hidden.view(shape), new_cell.view(shape)

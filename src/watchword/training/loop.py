@@ -33,6 +33,7 @@ from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.text.word_vectors import read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
+from watchword.training.precision import choose_precision
 from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) 
 def resume(folder: Path, report: Report = lambda progress: None) -> Run:
     """Goes on where a run was cut off, by the run's own recipe: the weights will be as if nothing had happened."""
     run = Run(folder)
-    trainer = Trainer(run.recipe, run)
+    trainer = Trainer(run.recipe, run, precision=run.seen.get("precision"))
     last = run.last()
     if last is not None:
         trainer.restore(*last)
@@ -121,7 +122,8 @@ class Learner(nn.Module):
 class Trainer:
     """One run in memory."""
 
-    def __init__(self, recipe: Recipe, run: Run) -> None:
+    def __init__(self, recipe: Recipe, run: Run, precision: str | None = None) -> None:
+        """`precision`: what a resumed run began with."""
         clips = read_clips(recipe.data)
         parts = {split: clips.split(split) for split in ("train", recipe.selection.split)}
         self.recipe, self.run = recipe, run
@@ -141,13 +143,14 @@ class Trainer:
         )
         self.seen = {
             "splits": dict(clips.checksums), "streams": self.data.features.described(), "used": clips.used(),
+            "precision": choose_precision(precision or recipe.precision),
         }  # fmt: skip
         log.info("videos: %s", clips)
         if recipe.data.optional_streams:
             log.info("train videos have: %s", self.data.features.coverage(self.data.videos))
-        use_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        log.info("precision: %s", self.seen["precision"])
         self.accelerator = Accelerator(
-            mixed_precision="bf16" if use_bfloat16 else "no",
+            mixed_precision="no",  # the autocast is ours: Accelerate's is one for all runs of a process
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
         torch.manual_seed(recipe.seed)
@@ -232,7 +235,7 @@ class Trainer:
             batch = self.data.batch(share).to(accelerator.device)
             if self.recipe.data.frame_keep_rate < 1:
                 batch = replace(batch, streams=keep_frames(batch.streams, self.recipe.data.frame_keep_rate))
-            with accelerator.autocast():
+            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=self.seen["precision"] == "bfloat16"):
                 total, weight, shown = learner(batch, sampling_rate)
             together = accelerator.reduce(torch.stack([total.detach(), weight.to(total.dtype)]), "sum")
             all_total, all_weight = together.tolist()

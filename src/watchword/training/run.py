@@ -3,7 +3,7 @@
 | file | content |
 |---|---|
 | `recipe.toml` | the recipe, resolved in full |
-| `data.json` | checksums of the splits, widths and settings of the streams, videos used: what the weights have seen |
+| `data.json` | checksums of the splits, settings of the streams, videos used, precision: what the weights have seen |
 | `vocabulary.txt` | one word a line, and how much it tells |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
