@@ -212,9 +212,9 @@ def test_motion_and_sound_are_not_extracted_from_still_pictures(
     assert done.exit_code == 0, done.output
     assert Store(tmp_path / "features" / "msrvtt").videos("flow") == ["video1"]
     assert "2 of 2 clips" in done.output
-    assert "1 films extracted" in done.output
+    assert "1 videos extracted" in done.output
     again = CliRunner().invoke(app, words)
-    assert "0 films extracted, 2 were there before" in again.output
+    assert "0 videos extracted, 2 were there before" in again.output
 
 
 def test_msvd_as_people_have_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,7 +343,7 @@ def test_one_bad_film_does_not_stop_the_rest(film: Path, tmp_path: Path) -> None
     (folder / "good.mp4").write_bytes(content)
     done = extract(folder, tmp_path / "missing.mp4", "--store", tmp_path / "store", *SMALL)
     assert done.exit_code == 1
-    assert "1 films extracted" in done.output
+    assert "1 videos extracted" in done.output
     assert "2 failed" in done.output
     assert f"watchword: cannot read {folder / 'a_bad.mp4'}" in done.output
     assert f"watchword: cannot read {tmp_path / 'missing.mp4'}: no such file" in done.output
@@ -362,15 +362,15 @@ def test_a_bug_over_one_film_stops_no_other(film: Path, tmp_path: Path, monkeypa
 
 def test_what_is_there_is_skipped_and_made_again_when_asked(film: Path, tmp_path: Path) -> None:
     words = (film, "--store", tmp_path, *SMALL)
-    assert "1 films extracted" in extract(*words).output
+    assert "1 videos extracted" in extract(*words).output
     (path,) = tmp_path.rglob("clip.safetensors")
     made = path.stat().st_mtime_ns
-    assert "0 films extracted, 1 were there before" in extract(*words).output
+    assert "0 videos extracted, 1 were there before" in extract(*words).output
     assert path.stat().st_mtime_ns == made
-    assert "1 films extracted" in extract(*words, "--overwrite").output
+    assert "1 videos extracted" in extract(*words, "--overwrite").output
     assert path.stat().st_mtime_ns > made
     more = extract(*words[:-2], "--settings", "appearance.moments=3", "--workers", 1)
-    assert "1 films extracted" in more.output  # other numbers beside the first
+    assert "1 videos extracted" in more.output  # other numbers beside the first
     assert len(Store(tmp_path).keys("appearance")) == 2
 
 

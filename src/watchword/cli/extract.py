@@ -1,5 +1,6 @@
 """`watchword features extract VIDEOS... --store DIR --streams appearance,motion`, or of a `--benchmark`."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,7 @@ def extract(
     problems: list[str] = []
     warnings: list[str] = []
     done = num_bytes = 0
+    begin = _cpu_seconds()
     with bar() as progress:
         task = progress.add_task(escape(f"{', '.join(names)} -> {target}"), total=total, visible=total > 0)
         for part, some in waiting:
@@ -101,8 +103,9 @@ def extract(
                 warnings += outcome.warnings
                 progress.advance(task)
     there = len(films) + len(stills) - total
-    each = f" ({num_bytes / done / 1e6:.2f} MB each)" if done else ""
-    typer.echo(f"{done} films extracted{each}, {there} were there before, {len(problems)} failed")
+    cost = "" if engine == "ray" else f", {(_cpu_seconds() - begin) / max(done, 1):.1f} CPU s"
+    each = f" ({num_bytes / done / 1e6:.2f} MB{cost} each)" if done else ""
+    typer.echo(f"{done} videos extracted{each}, {there} were there before, {len(problems)} failed")
     _show("warning: ", warnings)
     _show("", problems)
     if problems:
@@ -122,6 +125,12 @@ def _of_benchmark(name: str) -> "tuple[list[Film], list[Film]]":
         assert clip.path is not None
         films[benchmark.is_still(clip)].append(Film(clip.video, clip.path))
     return films
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it has waited for: workers are joined when the last video is done."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _show(kind: str, lines: list[str]) -> None:
