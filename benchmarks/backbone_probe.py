@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from watchword.data.annotations import read_annotations
-from watchword.features.networks import PICTURES, Networks
+from watchword.features.networks import IMAGE_BACKBONES, Networks
 from watchword.text.ptb import tokenise
 from watchword.video import CentreCrop, Squash, Uniform, iterate_frames
 
@@ -83,7 +83,7 @@ def vectors_of(paths: list[Path]) -> tuple[dict[str, np.ndarray], dict[str, floa
         for shape, size in (("squash", Squash(224, 224)), ("crop", CentreCrop(224))):
             frames = next(iter(iterate_frames(path, Uniform(1), size)))
             for name in NETWORKS:
-                network = networks.get(PICTURES, name, "")
+                network = networks.get(IMAGE_BACKBONES, name, "")
                 begin = time.process_time()
                 with torch.no_grad():
                     layers = network(torch.from_numpy(frames.pictures))

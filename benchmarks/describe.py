@@ -27,7 +27,7 @@ from watchword.captioning import segmentation as cutting
 from watchword.captioning.captioner import Describer
 from watchword.captioning.generation import Voice
 from watchword.captioning.options import Asked
-from watchword.features.watching import PictureWatcher
+from watchword.features.samplers import ImageSampler
 from watchword.video import read_timeline
 
 STEPS = {
@@ -95,7 +95,7 @@ def timelines(films: list[Path], describer: Describer, detectors: list[str]) -> 
         num_shots = 0
         with (
             stages.watching(cutting.CutFilm, "feed", "cuts"),
-            stages.watching(PictureWatcher, "see", "pictures' network"),
+            stages.watching(ImageSampler, "see", "pictures' network"),
             stages.watching(Voice, "think", "sentences"),
         ):
             for film in films:

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import torch
 
-from watchword.features.extraction import CHUNK, Extraction, prepare
+from watchword.features.extraction import CHUNK, Extraction, find_videos, prepare
 from watchword.features.extractors import EXTRACTORS
-from watchword.features.films import find_films
-from watchword.features.networks import PICTURES
+from watchword.features.networks import IMAGE_BACKBONES
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -31,11 +30,11 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 def compare(words: list[str], rounds: int, folder: Path) -> None:
     """Appearance frames a CPU second, whole path and network alone."""
     job = prepare(folder, ["appearance"], overwrite=True)
-    extraction, films = Extraction(job), find_films(words)
+    extraction, films = Extraction(job), find_videos(words)
     extraction.load()
-    look = job.looks["appearance"].model_dump()
-    network = extraction.networks.get(PICTURES, look["backbone"], look["weights"])
-    noise = torch.randint(0, 256, (look["moments"], look["pixels"], look["pixels"], 3), dtype=torch.uint8)
+    spec = job.specs["appearance"].model_dump()
+    network = extraction.networks.get(IMAGE_BACKBONES, spec["backbone"], spec["weights"])
+    noise = torch.randint(0, 256, (spec["time_steps"], spec["pixels"], spec["pixels"], 3), dtype=torch.uint8)
 
     def alone() -> None:
         with torch.no_grad():
@@ -50,13 +49,13 @@ def compare(words: list[str], rounds: int, folder: Path) -> None:
             bare.append(cpu_seconds(alone))
             ratios.append(whole[-1] / bare[-1])
     for name, seconds in (("network alone", bare), ("whole path", whole)):
-        print(f"{name:16s}{look['moments'] / statistics.median(seconds):7.1f} appearance frames a CPU second")
+        print(f"{name:16s}{spec['moments'] / statistics.median(seconds):7.1f} appearance frames a CPU second")
     print(f"on top of the network: {100 * (statistics.median(ratios) - 1):.0f} % (median of {len(ratios)} pairs)")
 
 
 def streams(words: list[str], names: list[str], folder: Path) -> None:
     for name in names:
-        extraction, films = Extraction(prepare(folder / "each", [name])), find_films(words)
+        extraction, films = Extraction(prepare(folder / "each", [name])), find_videos(words)
         extraction.load()
         sizes = []
         seconds = cpu_seconds(lambda: sizes.extend(extraction.extract(film).num_bytes for film in films))  # noqa: B023

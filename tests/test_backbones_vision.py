@@ -442,8 +442,8 @@ def test_c3d_takes_the_ports_checkpoint_and_gives_the_layers_of_dual_afr(tmp_pat
 @pytest.mark.parametrize(
     ("package", "module", "make"),
     [
-        ("timm", "timm", lambda: adapters.TimmEye("vit")),
-        ("open_clip", "open_clip", lambda: adapters.OpenClipEye("ViT-B-32:openai")),
+        ("timm", "timm", lambda: adapters.TimmBackbone("vit")),
+        ("open_clip", "open_clip", lambda: adapters.OpenClipBackbone("ViT-B-32:openai")),
         ("torchvision", "torchvision.models.detection", lambda: adapters.TorchvisionDetector("x")),
     ],
 )
@@ -470,7 +470,7 @@ def test_timm_sees_normalised_pictures_and_its_grid_is_channels_last(monkeypatch
     fake.create_model = lambda name, pretrained, num_classes: FakeTimm()  # type: ignore[attr-defined]
     fake.data = types.SimpleNamespace(resolve_model_data_config=lambda network: settings)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "timm", fake)
-    eye = adapters.TimmEye("fake")
+    eye = adapters.TimmBackbone("fake")
     layers = eye(torch.full((2, 8, 8, 3), 255, dtype=torch.uint8))
     assert eye.picture_size == 8
     assert layers["grid"].shape == (2, 2, 2, 6)

@@ -174,7 +174,7 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
     assert torch.equal(kept["cell.gates.weight"], first["cell.gates.weight"].half().float())
     film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(film, both.folder)
-    assert found.attention["appearance"].shape[1:] == (6, 1)
+    assert found.attention["appearance"].shape[1:] == (5, 1)
     assert np.allclose(found.attention["appearance"].sum((1, 2)), 1, atol=1e-5)
     (runs[1].folder / "vocabulary.txt").write_text("\n".join([*WORDS[1:], WORDS[0]]) + "\n")
     with pytest.raises(WatchwordError, match="do not share"):

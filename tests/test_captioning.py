@@ -38,7 +38,7 @@ from watchword.captioning.writers import as_csv, as_json, read_shot, shot_values
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
-from watchword.features.stretches import extract_stretches
+from watchword.features.segments import extract_segments
 from watchword.text.sentences import NEVER_LAST
 from watchword.types import Frames
 from watchword.video import HistogramCuts, Rate, Squash, iterate_frames
@@ -113,11 +113,11 @@ def test_a_film_becomes_a_sentence_with_all_that_is_known_about_it(captioner: Pa
 
 def test_a_film_sounds_as_its_stored_features_do(opened: Describer, clip: Path, tmp_path: Path) -> None:
     from watchword.captioning.generation import Stretch
-    from watchword.features.extraction import Film
+    from watchword.features.extraction import VideoFile
     from watchword.features.store import Store
 
     job = prepare(tmp_path, ["appearance"], ["appearance.moments=8"])
-    assert Extraction(job).extract(Film("clip", clip)).problem == ""
+    assert Extraction(job).extract(VideoFile("clip", clip)).problem == ""
     arrays = {"appearance": Store(tmp_path).read("clip", "appearance")}  # all 8: the captioner chooses 6 itself
     ((stored, *_),) = opened.voice.think([Stretch(0.0, 1.0, arrays)])
     direct = opened.describe(clip)
@@ -387,7 +387,7 @@ def test_a_stretch_is_seen_as_a_film_of_its_own(long_film: Path, tmp_path: Path)
         def finish(self) -> list[tuple[float, float]]:
             return [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
 
-    found = list(extract_stretches(extraction, long_film, ["appearance"], Fixed(), []))
+    found = list(extract_segments(extraction, long_film, ["appearance"], Fixed(), []))
     assert [(start, end) for start, end, _ in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
     blue = write_film(tmp_path / "blue.mp4", flat((20, 20, 200), 48), [125 * index for index in range(48)])
     alone = extraction.arrays(blue, ["appearance"], [])["appearance"]
@@ -494,10 +494,10 @@ def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
             return [(0.0, 4.0), (4.0, 9.0)]
 
     whole = extraction.arrays(film, ["audio"], [])["audio"]
-    parts = [arrays["audio"] for _, _, arrays in extract_stretches(extraction, film, ["audio"], Halves(), [])]
+    parts = [arrays["audio"] for _, _, arrays in extract_segments(extraction, film, ["audio"], Halves(), [])]
     assert sum(len(part.times) for part in parts) == len(whole.times)
     assert np.concatenate([parts[0].times, parts[1].times + 4.0]) == pytest.approx(whole.times)
-    resumed = extract_stretches(extraction, film, ["audio"], Halves(), [], start=4.0)
+    resumed = extract_segments(extraction, film, ["audio"], Halves(), [], start=4.0)
     assert np.array_equal(list(resumed)[1][2]["audio"].values, parts[1].values)
     assert opened.describe(silent).sentence
     assert opened.describe(silent, timeline=True).sentence
@@ -509,27 +509,27 @@ def said(text: str, start: float, end: float, sure: float = 0.5) -> Shot:
 
 def test_a_film_of_any_length_goes_through_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten minutes, a cut every 30 s: the frames that are held are those of the stretch in hand."""
-    from watchword.features import stretches
-    from watchword.features.watching import Moments, PictureWatcher
+    from watchword.features import segments
+    from watchword.features.samplers import Extracted, ImageSampler
 
-    def blind(self: PictureWatcher, frames: Frames) -> Iterator[Moments]:
-        yield Moments(frames.times, {"pooled": torch.zeros(len(frames.times), 1280)}, self.backbone)
+    def blind(self: ImageSampler, frames: Frames) -> Iterator[Extracted]:
+        yield Extracted(frames.times, {"pooled": torch.zeros(len(frames.times), 1280)}, self.backbone)
 
-    monkeypatch.setattr(PictureWatcher, "see", blind)
+    monkeypatch.setattr(ImageSampler, "see", blind)
     most = 0
-    add = stretches._Held.add
+    add = segments._Held.add
 
     def counted(self: Any, frames: Frames) -> None:
         nonlocal most
         add(self, frames)
         most = max(most, len(self.frames))
 
-    monkeypatch.setattr(stretches._Held, "add", counted)
+    monkeypatch.setattr(segments._Held, "add", counted)
     colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]
     pictures = [np.full((24, 32, 3), colour, np.uint8) for colour in colours]
     film = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
     extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4", "appearance.pixels=32"]))
-    found = list(extract_stretches(extraction, film, ["appearance"], cut_film(0.0, 600.0), []))
+    found = list(extract_segments(extraction, film, ["appearance"], cut_film(0.0, 600.0), []))
     assert len(found) == 60
     assert {end - start for start, end, _ in found} == {10.0}
     assert most <= 4 * (LONGEST + SHORTEST) + 32  # four a second, and two chunks

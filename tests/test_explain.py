@@ -501,7 +501,8 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     made = Evidence.read(json.loads((tmp_path / "seen.json").read_text()))
     assert made.shots[0].heads["regions"].boxes.ndim == 3
     run("explain", trained.folder, video, "--output", tmp_path / "seen.png", "--stream", "appearance")
-    assert "no video of" in run("explain", trained.folder, video, "--films", tmp_path / "run", "--format", "png", code=1)
+    refused = run("explain", trained.folder, video, "--films", tmp_path / "run", "--format", "png", code=1)
+    assert "no video file of" in refused
     assert "no film" in run("explain", trained.folder, "vide", "--format", "png", code=1)
     film = next((tmp_path / "data").rglob(f"{other}.mp4"))
     moved = shutil.copy(film, tmp_path / "elsewhere.mp4")

@@ -16,7 +16,7 @@ from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
 from watchword.decoding import rescore, teacher_force
 from watchword.errors import WatchwordError
-from watchword.features.looks import PictureLook
+from watchword.features.specs import ImageSpec
 from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
 from watchword.research.analysis.grounding import shares
@@ -130,9 +130,9 @@ def test_forty_frames_eight_apart_wider_in_long_films_fewer_in_short_ones() -> N
     assert steps[320].tolist() == list(range(0, 320, 8))
     assert len(steps[321]) == 40
     assert steps[4000].tolist() == list(range(0, 4000, 100))
-    look = PictureLook.read({"moments": 40, "stride": 8}, "test")
+    look = ImageSpec.read({"moments": 40, "stride": 8}, "test")
     assert look.instants(films[80]).tolist() == plan.times(films[80]).tolist()  # type: ignore[arg-type]
-    assert "stride" not in PictureLook.read({}, "test").model_dump(exclude_none=True), "old stores keep their keys"
+    assert "stride" not in ImageSpec.read({}, "test").model_dump(exclude_none=True), "old stores keep their keys"
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ from watchword.config import read_recipe
 from watchword.training import loop
 import torch; torch.set_num_threads(1)
 seen = 0
-def report(time step):
+def report(progress):
     global seen
     seen += 1
     if seen == int(sys.argv[3]):
@@ -391,7 +391,7 @@ def test_an_ensemble_of_runs_is_evaluated_as_one(shapes: Path, tmp_path: Path) -
 
 def test_the_losses_of_films_add_up_to_the_validation_loss(shapes: Path, tmp_path: Path) -> None:
     run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
-    clips, _ = open_split([run], "val")
+    clips = open_split([run], "val")[0].split("val")
     losses, words = video_losses(run, clips)
     assert losses.sum() / words.sum() == pytest.approx(log_rows(run.folder)[0]["val_loss"], rel=1e-5)
     alone = video_losses(run, clips[1:2])
@@ -485,8 +485,8 @@ def test_scheduled_sampling_replaces_the_share_of_words_it_was_told() -> None:
 
 def test_the_inverse_sigmoid_schedule_is_the_papers() -> None:
     sampling = Sampling(kind="inverse_sigmoid", eta=24)
-    assert sampling.share(0) == pytest.approx(1 - 24 / 25)
-    assert sampling.share(24) == pytest.approx(1 - 24 / (24 + 2.718281828), abs=1e-9)
+    assert sampling.at(0) == pytest.approx(1 - 24 / 25)
+    assert sampling.at(24) == pytest.approx(1 - 24 / (24 + 2.718281828), abs=1e-9)
 
 
 def test_schedules_warm_up_step_down_and_end_low() -> None:

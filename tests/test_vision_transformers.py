@@ -22,10 +22,10 @@ from watchword.backbones.weights import WEIGHTS, weights_file
 from watchword.backbones.yolo_tiny import CLASSES, Regions
 from watchword.downloads import PackagedFile, fetch
 from watchword.errors import WatchwordError
-from watchword.features.extraction import Extraction, Film, prepare
-from watchword.features.networks import DETECTORS, PICTURES, Backbone
+from watchword.features.extraction import Extraction, VideoFile, prepare
+from watchword.features.networks import DETECTORS, IMAGE_BACKBONES, Backbone
+from watchword.features.samplers import ImageCache
 from watchword.features.store import Store
-from watchword.features.watching import ImageCache
 from watchword.types import Frames
 
 COCO_TEXTS = PackagedFile(
@@ -248,7 +248,7 @@ class CountingNetwork(nn.Module):
 def counting(monkeypatch: pytest.MonkeyPatch) -> CountingNetwork:
     network = CountingNetwork()
     backbone = Backbone(lambda source: network, 64, layers=("early", "grid"), is_graph=True)
-    monkeypatch.setitem(PICTURES, "counting", backbone)
+    monkeypatch.setitem(IMAGE_BACKBONES, "counting", backbone)
     monkeypatch.setattr("watchword.features.networks.WITHOUT_WEIGHTS", {"counting", "boxes"})
 
     class Boxes(nn.Module):
@@ -276,7 +276,7 @@ def test_streams_of_one_image_network_cost_one_pass_a_frame(tmp_path: Path, coun
     video = write_film(tmp_path / "video.mp4", GREYS)
     streams = "appearance,appearance_token,appearance_grid,appearance_layers,regions"
     extraction = shared_job(tmp_path / "store", streams, "appearance_grid.cells=4", "appearance_layers.every=3")
-    assert not extraction.extract(Film("video", video)).problem
+    assert not extraction.extract(VideoFile("video", video)).problem
     assert counting.images == 6
     store = Store(tmp_path / "store")
     assert store.shape("video", "appearance") == (6, 1, 3)
@@ -289,9 +289,9 @@ def test_streams_of_one_image_network_cost_one_pass_a_frame(tmp_path: Path, coun
 def test_a_shared_pass_gives_what_passes_of_their_own_give(tmp_path: Path, counting: CountingNetwork) -> None:
     video = write_film(tmp_path / "video.mp4", GREYS)
     streams = "appearance,appearance_grid,regions"
-    shared_job(tmp_path / "shared", streams).extract(Film("video", video))
+    shared_job(tmp_path / "shared", streams).extract(VideoFile("video", video))
     for stream in streams.split(","):
-        shared_job(tmp_path / "alone", stream).extract(Film("video", video))
+        shared_job(tmp_path / "alone", stream).extract(VideoFile("video", video))
         together, alone = (Store(tmp_path / store).read("video", stream) for store in ("shared", "alone"))
         np.testing.assert_array_equal(together.values, alone.values)
         np.testing.assert_array_equal(together.times, alone.times)
@@ -320,5 +320,5 @@ def test_an_image_of_one_pixel_is_an_image(tmp_path: Path) -> None:
         pytest.skip("shared data is not here")
     settings = ["appearance.backbone=clip_vit_b16", "appearance.moments=1"]
     extraction = Extraction(prepare(tmp_path, ["appearance"], settings))
-    assert not extraction.extract(Film("pixel", video)).problem
+    assert not extraction.extract(VideoFile("pixel", video)).problem
     assert Store(tmp_path).shape("pixel", "appearance") == (1, 1, 512)

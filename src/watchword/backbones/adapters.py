@@ -20,7 +20,7 @@ from watchword.backbones.yolo_tiny import Regions
 from watchword.errors import WatchwordError
 
 
-class TimmEye(nn.Module):
+class TimmBackbone(nn.Module):
     """Any image model of timm by its name: `pooled` (B, D), and `grid` (B, H, W, D) where it has one."""
 
     mean: Tensor
@@ -55,7 +55,7 @@ class TimmEye(nn.Module):
         return layers
 
 
-class OpenClipEye(nn.Module):
+class OpenClipBackbone(nn.Module):
     """The picture side of a CLIP by NAME:PRETRAINED: `pooled` (B, D), of length one, beside its texts."""
 
     mean: Tensor

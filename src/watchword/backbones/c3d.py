@@ -1,10 +1,10 @@
-"""C3D on Sports-1M, from a user's checkpoint: what dualAFR and HA_IL look through.
+"""C3D on Sports-1M, from a user's checkpoint: what dualAFR and HA_IL read.
 
 Tran et al. 2015, arXiv:1412.0767. No registry package carries the weights: `c3d.pickle` comes with the PyTorch port
 DavideA/c3d-pytorch (converted from the authors' Caffe model; a torch file in spite of its name, read by
 `load_user_weights` without unpickling anything but tensors).
 
-Clips go in as they are decoded, RGB, 0..255, (B, F, 112, 112, 3), F a multiple of 16, or a whole film as dualAFR does
+Clips go in as they are decoded, RGB, 0..255, (B, F, 112, 112, 3), F a multiple of 16, or a whole video as dualAFR does
 it: the layers grow with F. Nothing is taken off by default, as in the port's own example; `mean` takes a colour off.
 Out come, channels last, dualAFR's five levels and fc6:
 

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite 0, 1, 2 on ImageNet: the default eye for single pictures.
+"""EfficientNet-Lite 0, 1, 2 on ImageNet: the default network for single pictures.
 
 EfficientNet without squeeze-and-excitation and with ReLU6, made for phones: Tan and Le 2019, arXiv:1905.11946; the Lite
 variants and their weights are Google's (Apache-2.0), ported to PyTorch by ML Illustrated. Convolutions pad as

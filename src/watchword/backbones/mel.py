@@ -52,7 +52,7 @@ def patch_times(num_samples: int, config: MelConfig) -> Tensor:
 
 
 def log_mel_patches(samples: Tensor, config: MelConfig, chunk: int = 64) -> Iterator[Tensor]:
-    """(samples,) in -1..1 at 16 kHz -> patches (up to `chunk`, PATCH, NUM_BANDS), in order: a long film fits too."""
+    """(samples,) in -1..1 at 16 kHz -> patches (up to `chunk`, PATCH, NUM_BANDS), in order: a long video fits too."""
     total = num_patches(len(samples), config)
     for first in range(0, total, chunk):
         count = min(chunk, total - first)

@@ -1,4 +1,4 @@
-"""TransNetV2: where a film cuts from one shot to the next. Soucek, Lokoc 2020, arXiv:2008.04838.
+"""TransNetV2: where a video cuts from one shot to the next. Soucek, Lokoc 2020, arXiv:2008.04838.
 
 Three stages of two cells on tiny frames (27 x 48). A cell looks at each frame with a 3 x 3 convolution and then along
 time in four widths at once (dilations 1, 2, 4, 8). Beside them, two comparisons of each frame with the 50 before and
@@ -74,15 +74,15 @@ class TransNet(nn.Module):
         return self.cut(functional.relu(self.hidden(torch.cat(parts, 2)))).squeeze(2)
 
     def probabilities(self, pictures: Tensor) -> Tensor:
-        """(F, 27, 48, 3) uint8, all frames of a film -> (F,): how sure it is that a shot ends here."""
+        """(F, 27, 48, 3) uint8, all frames of a video -> (F,): how sure it is that a shot ends here."""
         return torch.cat([torch.zeros(0), *self.stream([pictures])])
 
     @torch.no_grad()
     def stream(self, chunks: Iterable[Tensor]) -> Iterator[Tensor]:
-        """The same for a film of any length: its frames come in chunks of any size, the answers go out 50 at a time.
+        """The same for a video of any length: its frames come in chunks of any size, the answers go out 50 at a time.
 
-        The film is seen in windows of 100 frames of which the middle 50 count; first and last frame stand still
-        beyond the film's ends. No more than a window and a chunk are held.
+        The video is seen in windows of 100 frames of which the middle 50 count; first and last frame stand still
+        beyond the video's ends. No more than a window and a chunk are held.
         """
         step = WINDOW - 2 * MARGIN
         held = torch.zeros(0, HEIGHT, WIDTH, 3, dtype=torch.uint8)  # the MARGIN before the frames to answer, and these

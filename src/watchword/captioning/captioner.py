@@ -113,10 +113,10 @@ class Describer:
             yield self.speak(Stretch(0.0, seconds, self._named(arrays)), asked)
             return
         from watchword.captioning.segmentation import cut_film
-        from watchword.features.stretches import extract_stretches
+        from watchword.features.segments import extract_segments
 
         cutting = cut_film(start, seconds)
-        stretches = extract_stretches(self.extraction, path, names, cutting, warnings, start, most)
+        stretches = extract_segments(self.extraction, path, names, cutting, warnings, start, most)
         for number, (begin, end, arrays) in enumerate(stretches):
             yield self.speak(Stretch(begin, end, self._named(arrays)), asked)
             if number % GIVE_BACK_EVERY == 0:

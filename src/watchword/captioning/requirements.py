@@ -11,25 +11,25 @@ from watchword.features.networks import WITHOUT_WEIGHTS
 
 
 def looks_of(captioner: CaptionerFolder) -> dict[str, Settings]:
-    """Extractor -> how it looks. The depths of `motion_layers` are one extractor."""
-    looks: dict[str, Settings] = {}
+    """Extractor -> its spec. The depths of `motion_layers` are one extractor."""
+    specs: dict[str, Settings] = {}
     for stream, settings in captioner.settings().items():
         name = extractor_of(stream)
         if name not in EXTRACTORS:
             raise _drawn(captioner, stream)
         try:
-            look = type(EXTRACTORS[name].look).read(settings, stream)
+            spec = type(EXTRACTORS[name].spec).read(settings, stream)
         except WatchwordError as error:
             raise _drawn(captioner, stream) from error
-        if looks.setdefault(name, look) != look:
+        if specs.setdefault(name, spec) != spec:
             raise WatchwordError(f"{captioner.name} reads {name} made in two ways: a film can be seen in one")
-        for network, weights in networks_of(look).items():
+        for network, weights in networks_of(spec).items():
             if network not in WITHOUT_WEIGHTS and (network not in WEIGHTS or WEIGHTS[network].sha256 != weights):
                 raise WatchwordError(
                     f"{captioner.name} reads {stream} of {network} with a checkpoint of your own: extract it with "
                     "watchword features extract, and use watchword evaluate"
                 )
-    return looks
+    return specs
 
 
 def _drawn(captioner: CaptionerFolder, stream: str) -> WatchwordError:
@@ -44,14 +44,14 @@ def extractor_of(stream: str) -> str:
     return stream.partition("@")[0].partition(".")[0]
 
 
-def networks_of(look: Any) -> dict[str, str]:
+def networks_of(spec: Any) -> dict[str, str]:
     """Network -> sha256 of its weights."""
-    return {look.backbone: look.weights} | ({look.eye: look.eye_weights} if hasattr(look, "eye") else {})
+    return {spec.backbone: spec.weights} | ({spec.eye: spec.eye_weights} if hasattr(spec, "eye") else {})
 
 
 def missing_weights(captioner: CaptionerFolder) -> list[str]:
     """The networks of a captioner whose weights would have to be fetched."""
-    names = {name for look in looks_of(captioner).values() for name in networks_of(look)}
+    names = {name for spec in looks_of(captioner).values() for name in networks_of(spec)}
     return sorted(name for name in names if name not in WITHOUT_WEIGHTS and not is_present(name))
 
 

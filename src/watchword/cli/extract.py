@@ -11,7 +11,7 @@ import typer
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.features.extraction import Film
+    from watchword.features.extraction import VideoFile
 
 SHOWN = 20
 USUAL = "appearance,motion,regions,audio"
@@ -64,19 +64,18 @@ def extract(
     from watchword.cli._progress import bar
     from watchword.config import Data
     from watchword.data.benchmarks import NOT_IN_STILLS, find_benchmark, settings_of, store_path
-    from watchword.features.engines import cores, extract_local, extract_ray
-    from watchword.features.extraction import prepare
-    from watchword.features.films import find_films
+    from watchword.features.executors import cores, extract_local, extract_ray
+    from watchword.features.extraction import find_videos, prepare
 
     usual = ",".join(find_benchmark(benchmark).streams) if benchmark else USUAL
     names = list(dict.fromkeys(name.strip() for name in (streams or usual).split(",") if name.strip()))
     changes = [*(settings_of(benchmark, names) if benchmark else []), *(settings or [])]
-    films, stills = _of_benchmark(benchmark) if benchmark else (find_films(words), [])
+    films, stills = _of_benchmark(benchmark) if benchmark else (find_videos(words), [])
     if not films and not stills:
         raise WatchwordError("there is no film in the list")
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
     job = prepare(target, names, changes, overwrite)
-    still_job = replace(job, looks={name: job.looks[name] for name in names if not name.startswith(NOT_IN_STILLS)})
+    still_job = replace(job, specs={name: job.specs[name] for name in names if not name.startswith(NOT_IN_STILLS)})
     waiting = [
         (part, [film for film in some if part.missing(film.video)])
         for part, some in ((job, films), (still_job, stills))
@@ -112,18 +111,18 @@ def extract(
         raise typer.Exit(1)
 
 
-def _of_benchmark(name: str) -> "tuple[list[Film], list[Film]]":
+def _of_benchmark(name: str) -> "tuple[list[VideoFile], list[VideoFile]]":
     """The benchmark's videos that are at hand: those that move, and those of still pictures."""
     from watchword.data.benchmarks import benchmark_videos, find_benchmark
-    from watchword.features.extraction import Film
+    from watchword.features.extraction import VideoFile
 
     benchmark = find_benchmark(name)
     clips, total = benchmark_videos(name)
     typer.echo(f"{benchmark.title}: videos of {len(clips):,} of {total:,} clips with captions", err=True)
-    films: tuple[list[Film], list[Film]] = [], []
+    films: tuple[list[VideoFile], list[VideoFile]] = [], []
     for clip in clips:
         assert clip.path is not None
-        films[benchmark.is_still(clip)].append(Film(clip.video, clip.path))
+        films[benchmark.is_still(clip)].append(VideoFile(clip.video, clip.path))
     return films
 
 

@@ -100,17 +100,17 @@ def carry(
     from rich.console import Console
     from rich.progress import track
 
-    from watchword.features import carrying
+    from watchword.features.mapping import StoredStream, fit_map, map_features, pairs
 
-    seen, other, wanted = (carrying.Place.read(text) for text in (source, examples, into))
-    mapping = carrying.learn(*carrying.pairs(seen, other))
+    seen, other, wanted = (StoredStream.read(text) for text in (source, examples, into))
+    mapping = fit_map(*pairs(seen, other))
     films = seen.store.videos(seen.stream)
     there = sum(wanted.store.has(film, wanted.stream) for film in films)
-    work = carrying.carry(seen, mapping, wanted, films)
+    work = map_features(seen, mapping, wanted, films)
     for _ in track(work, "carrying over", total=len(films), console=Console(stderr=True)):
         pass
     typer.echo(
-        f"{len(films) - there} films carried over, {there} were there before; learned from {mapping.num_films} films, "
+        f"{len(films) - there} films carried over, {there} were there before; learned from {mapping.num_videos} films, "
         f"explains {mapping.explained:.0%} of what varies in films left out"
     )
 

@@ -84,7 +84,7 @@ def _root(
 VERBS = {
     "For films": (describe, explain, serve, search, calibrate, pack),
     "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, surprise, models),
-    "Look inside: the papers' figures": (
+    "StreamSpec inside: the papers' figures": (
         bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
     ),
 }  # fmt: skip

@@ -79,11 +79,11 @@ def extract_films(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
     """The streams that the captioner reads, into the run's own store; films that cannot be read are left out."""
     from watchword.captioning.requirements import looks_of
     from watchword.cli._progress import bar, console
-    from watchword.features.engines import cores, extract_local
-    from watchword.features.extraction import Film, Job, prepare
+    from watchword.features.executors import cores, extract_local
+    from watchword.features.extraction import Job, VideoFile, prepare
 
     job = Job(data.store, looks_of(data.start)) if data.start else prepare(data.store, ["appearance"])
-    films = [Film(clip.video, clip.path) for clip in clips if clip.path]
+    films = [VideoFile(clip.video, clip.path) for clip in clips if clip.path]
     waiting = [film for film in films if job.missing(film.video)]
     bad: dict[str, str] = {}
     with bar(transient=True) as progress:
@@ -91,7 +91,7 @@ def extract_films(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
         workers = min(cores(), max(1, len(waiting) // FILMS_A_WORKER))
         for outcome in extract_local(job, waiting, workers):
             if outcome.problem:
-                bad[outcome.film.video] = outcome.problem
+                bad[outcome.video.video] = outcome.problem
                 console.print(f"watchword: {outcome.problem}", soft_wrap=True, markup=False)
             progress.advance(task)
     _tell_missing(f"{len(bad)} films are left out", len(bad))

@@ -21,8 +21,8 @@ def search(
         list[str], typer.Argument(metavar="QUERY", help='Words, unfinished ones too; "phrases" and -without in quotes.')
     ],
     meaning: Annotated[bool, typer.Option("--meaning", help="By what is meant: 'puppy' finds dogs.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Moments to show, the best first.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Moments to leave out before.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Extracted to show, the best first.")] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Extracted to leave out before.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     path: Where = None,
 ) -> None:

@@ -1,13 +1,13 @@
-"""From films to a store: each film decoded once for all its streams, while the networks work on what came before.
+"""Feature extraction: each video is decoded once for all its streams, in a thread beside the networks.
 
     extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
-    outcome = extraction.extract(Film("clip7", Path("clip7.mp4")))
+    outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
 """
 
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,28 +19,39 @@ from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE
 from watchword.config import Settings
 from watchword.errors import WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined
-from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, SoundLook, WindowLook
-from watchword.features.networks import DETECTORS, EARS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find, fingerprint
+from watchword.features.networks import (
+    AUDIO_BACKBONES,
+    DETECTORS,
+    FLOW_BACKBONES,
+    IMAGE_BACKBONES,
+    WINDOW_BACKBONES,
+    Backbone,
+    Networks,
+    find,
+    fingerprint,
+)
+from watchword.features.samplers import SAMPLERS, Extracted, ImageCache
+from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec, StreamSpec, WindowSpec
 from watchword.features.store import Store, settings_key
-from watchword.features.watching import WATCHERS, ImageCache, Moments
 from watchword.types import StreamArrays
 from watchword.video import View, iterate_audio, watch
+from watchword.video.formats import find_paths
 
 CHUNK = 16           # frames that go through a network together: fastest on a CPU, and one window of I3D
 WINDOWS_AT_ONCE = 64  # of sound
 TABLES: dict[type[Settings], tuple[str, dict[str, Backbone]]] = {
-    PictureLook: ("picture network", PICTURES),
-    RegionLook: ("detector", DETECTORS),
-    WindowLook: ("motion network", WINDOWS),
-    FlowLook: ("flow network", FLOWS),
-    SoundLook: ("network for sound", EARS),
+    ImageSpec: ("picture network", IMAGE_BACKBONES),
+    RegionSpec: ("detector", DETECTORS),
+    WindowSpec: ("motion network", WINDOW_BACKBONES),
+    FlowSpec: ("flow network", FLOW_BACKBONES),
+    AudioSpec: ("network for sound", AUDIO_BACKBONES),
 }
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film's name in the store, and its file."""
+class VideoFile:
+    """A video's name in the store, and its file."""
 
     video: str
     path: Path
@@ -48,88 +59,102 @@ class Film:
 
 @dataclass(frozen=True)
 class Job:
-    """What to make and where to keep it: all that a worker, here or on another machine, must know."""
+    """The streams to extract and the store: all that a worker on any machine needs."""
 
     store: Path
-    looks: dict[str, Settings]                  # by stream, with everything that changes the numbers
+    specs: dict[str, Settings]                  # by stream, with everything that changes the numbers
     checkpoints: dict[str, Path] = field(default_factory=dict)  # users' weights by their sha256
     overwrite: bool = False
 
     def streams(self, stream: str) -> tuple[str, ...]:
         """The names under which a stream is stored: several depths are several streams."""
-        look = self.looks[stream]
-        if not stream.endswith("_layers") or not isinstance(look, Look):
+        spec = self.specs[stream]
+        if not stream.endswith("_layers") or not isinstance(spec, StreamSpec):
             return (stream,)
-        depths = find(*TABLES[type(look)], look.backbone).layers
+        depths = find(*TABLES[type(spec)], spec.backbone).layers
         return tuple(f"{stream}.{number}" for number in range(1, len(depths) + 1))
 
     def settings(self, stream: str) -> dict[str, Any]:
         """All that changes the numbers of a stream: its key in the store. Depths share those of the whole."""
-        return self.looks[stream.partition(".")[0]].model_dump(exclude_none=True)
+        return self.specs[stream.partition(".")[0]].model_dump(exclude_none=True, by_alias=True)
 
     def missing(self, video: str) -> list[str]:
-        """The streams that the store does not have of a film, made as asked for here."""
+        """The streams that the store does not have of a video, made as asked for here."""
         store = Store(self.store)
 
         def has(stream: str) -> bool:
             key = settings_key(self.settings(stream))
             return all(store.has(video, f"{name}@{key}") for name in self.streams(stream))
 
-        return [stream for stream in self.looks if self.overwrite or not has(stream)]
+        return [stream for stream in self.specs if self.overwrite or not has(stream)]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a film."""
+    """The result of one video."""
 
-    film: Film
+    video: VideoFile
     problem: str = ""                           # why it is not in the store
-    warnings: tuple[str, ...] = ()              # damage: what is good of the film is in the store
+    warnings: tuple[str, ...] = ()              # damage: what is good of the video is in the store
     num_bytes: int = 0
 
 
+def find_videos(words: Iterable[str]) -> list[VideoFile]:
+    """Videos by the stems of their files. Two files with one stem would overwrite each other: refused."""
+    videos: dict[str, VideoFile] = {}
+    for path in find_paths(words):
+        video = videos.setdefault(path.stem, VideoFile(path.stem, path))
+        if video.path != path and not (video.path.exists() and path.exists() and video.path.samefile(path)):
+            raise WatchwordError(
+                f"{video.path} and {path} would both be called {path.stem!r} in the store: rename one of them, or "
+                "extract them into different stores"
+            )
+    return list(videos.values())
+
+
 def prepare(store: Path, streams: Sequence[str], words: Sequence[str] = (), overwrite: bool = False) -> Job:
-    """A job out of streams' names and words such as `motion.moments=28`; unknown names and missing files stop here."""
+    """A job for some streams, with settings such as `motion.time_steps=28`. Unknown names are errors."""
     changes: dict[str, dict[str, str]] = {}
     for word in words:
         key, equals, value = word.partition("=")
         stream, dot, name = key.partition(".")
         if not (equals and dot):
-            raise WatchwordError(f"--settings {word!r}: expected stream.key=value, such as motion.moments=28")
+            raise WatchwordError(f"--settings {word!r}: expected stream.key=value, such as motion.time_steps=28")
         if stream not in streams:
             raise unknown("stream in --settings", stream, streams)
         changes.setdefault(stream, {})[name] = value
-    looks: dict[str, Settings] = {}
+    specs: dict[str, Settings] = {}
     checkpoints: dict[str, Path] = {}
     for stream in streams:
         if stream not in EXTRACTORS:
             raise unknown("stream", stream, EXTRACTORS)
-        kind = type(EXTRACTORS[stream].look)
-        look = kind.read(changes.get(stream, {}), f"--settings {stream}")
-        looks[stream] = _resolved(look, checkpoints)
-    return Job(store, looks, checkpoints, overwrite)
+        kind = type(EXTRACTORS[stream].spec)
+        spec = kind.read(changes.get(stream, {}), f"--settings {stream}")
+        specs[stream] = _resolved(spec, checkpoints)
+    return Job(store, specs, checkpoints, overwrite)
 
 
-def _resolved(look: Any, checkpoints: dict[str, Path]) -> Settings:
-    """The look with its network's size, and sha256s in the place of weights."""
-    backbone = find(*TABLES[type(look)], look.backbone)
-    pairs = {"weights": look.backbone} | ({"eye_weights": look.eye} if isinstance(look, RegionLook) else {})
-    if isinstance(look, RegionLook):
-        find("picture network", PICTURES, look.eye)
+def _resolved(spec: Any, checkpoints: dict[str, Path]) -> Settings:
+    """The spec with its network's input size, and sha256s instead of paths of weights."""
+    backbone = find(*TABLES[type(spec)], spec.backbone)
+    pairs = {"weights": spec.backbone}
+    if isinstance(spec, RegionSpec):
+        pairs["region_weights"] = spec.region_backbone
+        find("picture network", IMAGE_BACKBONES, spec.region_backbone)
     changes: dict[str, Any] = {}
     for name, network in pairs.items():
-        given = getattr(look, name)
+        given = getattr(spec, name)
         changes[name] = fingerprint(network, given)
         if given:
             checkpoints[changes[name]] = Path(given).absolute()
-    if isinstance(look, Look):
-        changes["pixels"] = look.pixels or backbone.pixels
-    resolved: Settings = look.model_copy(update=changes)
+    if isinstance(spec, StreamSpec):
+        changes["pixels"] = spec.pixels or backbone.pixels
+    resolved: Settings = spec.model_copy(update=changes)
     return resolved
 
 
 class Extraction:
-    """Takes film after film; the networks are built once."""
+    """Extracts video after video; the networks are built once."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -137,69 +162,69 @@ class Extraction:
         self.networks = Networks(job.checkpoints)
 
     def load(self) -> None:
-        """Builds every network now: what is wrong with weights is said before the first film."""
-        for look in self.job.looks.values():
-            if isinstance(look, SoundLook):
-                self.networks.get(EARS, look.backbone, look.weights)
-            elif isinstance(look, Look):
-                WATCHERS[type(look)](look, self.networks, None, ImageCache())
+        """Builds every network now: what is wrong with weights is said before the first video."""
+        for spec in self.job.specs.values():
+            if isinstance(spec, AudioSpec):
+                self.networks.get(AUDIO_BACKBONES, spec.backbone, spec.weights)
+            elif isinstance(spec, StreamSpec):
+                SAMPLERS[type(spec)](spec, self.networks, None, ImageCache())
 
-    def extract(self, film: Film) -> Outcome:
-        """All streams that the store lacks. A film that cannot be read is an outcome, not an error."""
+    def extract(self, video: VideoFile) -> Outcome:
+        """All streams that the store lacks. A video that cannot be read is an outcome, not an error."""
         warnings: list[str] = []
         written = 0
         try:
-            for stream, arrays in self.arrays(film.path, self.job.missing(film.video), warnings).items():
-                path = self.store.write(film.video, stream, arrays, self.job.settings(stream))
+            for stream, arrays in self.arrays(video.path, self.job.missing(video.video), warnings).items():
+                path = self.store.write(video.video, stream, arrays, self.job.settings(stream))
                 written += path.stat().st_size
-        except Exception as error:  # whatever it is, thousands of other films wait
+        except Exception as error:  # whatever it is, thousands of other videos wait
             known = isinstance(error, WatchwordError)
-            problem = str(error) if known else f"cannot extract {film.path}: {type(error).__name__}: {error}"
-            return Outcome(film, problem, tuple(dict.fromkeys(warnings)), written)
-        return Outcome(film, "", tuple(dict.fromkeys(warnings)), written)
+            problem = str(error) if known else f"cannot extract {video.path}: {type(error).__name__}: {error}"
+            return Outcome(video, problem, tuple(dict.fromkeys(warnings)), written)
+        return Outcome(video, "", tuple(dict.fromkeys(warnings)), written)
 
     @torch.no_grad()
     def arrays(
         self, path: Path, streams: Sequence[str], warnings: list[str], most: int | None = None
     ) -> dict[str, StreamArrays]:
-        """Streams of a film, without a store; `most`: of more moments to look at, only so many, evenly chosen."""
-        users: dict[Settings, list[str]] = defaultdict(list)  # streams by look: equal looks are seen once
+        """Streams of a video, without a store; at most `most` time steps, evenly spaced."""
+        users: dict[Settings, list[str]] = defaultdict(list)  # streams by spec: equal specs share their passes
         for stream in streams:
-            users[self.job.looks[stream]].append(stream)
+            users[self.job.specs[stream]].append(stream)
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
-        for look, moments in self._moments(path, list(users), warnings, most):
-            for stream in users[look]:
-                for suffix, part in EXTRACTORS[stream].keep(moments).items():
+        for spec, extracted in self._extracted(path, list(users), warnings, most):
+            for stream in users[spec]:
+                for suffix, part in EXTRACTORS[stream].keep(extracted).items():
                     parts[stream + suffix].append(part)
         return {stream: joined(some) for stream, some in parts.items()}
 
-    def _moments(
-        self, path: Path, looks: Sequence[Settings], warnings: list[str], most: int | None
-    ) -> Iterator[tuple[Settings, Moments]]:
-        visible = {str(number): look for number, look in enumerate(looks) if isinstance(look, Look)}
+    def _extracted(
+        self, path: Path, specs: Sequence[Settings], warnings: list[str], most: int | None
+    ) -> Iterator[tuple[Settings, Extracted]]:
+        visible = {str(number): spec for number, spec in enumerate(specs) if isinstance(spec, StreamSpec)}
         cache = ImageCache()
-        watchers = {name: WATCHERS[type(look)](look, self.networks, most, cache) for name, look in visible.items()}
+        watchers = {name: SAMPLERS[type(spec)](spec, self.networks, most, cache) for name, spec in visible.items()}
         views = {
             f"{name}/{view}": View(watcher, size)
             for name, watcher in watchers.items()
             for view, size in watcher.views().items()
         }
         if views:
-            for place, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
-                name, _, view = place.partition("/")
-                for moments in watchers[name].see(frames, view):
-                    yield visible[name], moments
-        for sound in looks:
-            if isinstance(sound, SoundLook):
-                for moments in self.heard(path, sound, warnings):
-                    yield sound, moments
+            for position, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
+                name, _, view = position.partition("/")
+                for extracted in watchers[name].see(frames, view):
+                    yield visible[name], extracted
+        for sound in specs:
+            if isinstance(sound, AudioSpec):
+                for extracted in self.heard(path, sound, warnings):
+                    yield sound, extracted
 
-    def heard(self, path: Path, look: SoundLook, warnings: list[str], start: float = 0.0) -> Iterator[Moments]:
-        """Sound in blocks of windows, so that a long film fits; a silent film gives moments too: none, of the width.
+    def heard(self, path: Path, spec: AudioSpec, warnings: list[str], start: float = 0.0) -> Iterator[Extracted]:
+        """Sound in blocks of windows, for videos of any length; a silent video gives one block without time steps.
 
         Blocks that end before `start` are passed over.
         """
-        network: Any = self.networks.get(EARS, look.backbone, look.weights)
+        network: Any = self.networks.get(AUDIO_BACKBONES, spec.backbone, spec.weights)
         stride = network.mel.step_samples
         step = WINDOWS_AT_ONCE * stride
         block = step - stride + PATCH_SAMPLES  # samples of WINDOWS_AT_ONCE windows
@@ -208,14 +233,15 @@ class Extraction:
             held = np.concatenate([held, samples])
             while len(held) >= block + stride:
                 if begin + block > start * SAMPLE_RATE:
-                    yield _windows(network, look, held[:block], begin)
+                    yield _windows(network, spec, held[:block], begin)
                 held, begin = held[step:], begin + step
-        yield _windows(network, look, held, begin)
+        yield _windows(network, spec, held, begin)
 
 
-def _windows(network: Any, look: SoundLook, samples: Any, begin: int) -> Moments:
+def _windows(network: Any, spec: AudioSpec, samples: Any, begin: int) -> Extracted:
     heard = network.hear(torch.from_numpy(samples))
-    return Moments(heard.times.numpy() + begin / SAMPLE_RATE, {"pooled": heard.vectors}, EARS[look.backbone])
+    times = heard.times.numpy() + begin / SAMPLE_RATE
+    return Extracted(times, {"pooled": heard.vectors}, AUDIO_BACKBONES[spec.backbone])
 
 
 def ahead(items: Iterator[T], size: int = 4) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""One extractor per stream: how it looks at a film, and what it keeps of what the network answers.
+"""One extractor per stream: its default spec, and which outputs of the network it keeps.
 
 | stream | values | made by |
 |---|---|---|
@@ -9,7 +9,7 @@
 | `motion` | (F, 1, 1024) | the pooled window |
 | `motion_grid` | (F, 49, 2048) | its 7 x 7 cells, both halves of the window side by side, as STaTS reads Mixed_5c |
 | `motion_layers.1`, `.2`, ... | (F, up to 49, D) | several depths, the earliest first, as dualAFR reads them |
-| `regions` | (F, 16, 1280) | what the eye sees inside a detector's boxes |
+| `regions` | (F, 16, 1280) | features pooled inside a detector's boxes |
 | `flow` | (F, 1, 144) | histograms of flow; (F, 1, 1024) from I3D's flow network |
 | `flow_grid` | (F, 16, 9) | their 4 x 4 cells; (F, 49, 2048) from I3D's flow network, as STaTS reads it (+FL) |
 | `audio` | (F, 1, 1024) | windows of sound |
@@ -25,94 +25,95 @@ from torch.nn import functional
 
 from watchword.config import Settings
 from watchword.errors import WatchwordError
-from watchword.features.looks import FlowLook, PictureLook, RegionLook, SoundLook, WindowLook
-from watchword.features.watching import Moments, within
+from watchword.features.samplers import Extracted, within
+from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec, WindowSpec
 from watchword.types import FloatArray, StreamArrays
 
-CELLS = 7  # a side, at most: finer layers are averaged, which keeps all depths of a film within a few megabytes
+CELLS = 7  # a side, at most: finer layers are averaged, which keeps all depths of a video within a few megabytes
 
 Kept = dict[str, StreamArrays]  # by what is added to the stream's name
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """A stream: the look that it has unless told otherwise, and what it keeps of some moments."""
+    """A stream: its default spec, and what it keeps of the network's outputs."""
 
-    look: Settings
-    keep: Callable[[Moments], Kept]
+    spec: Settings
+    keep: Callable[[Extracted], Kept]
 
 
-def pooled(moments: Moments) -> Kept:
-    values = moments.layers[moments.backbone.pooled]  # (F, D); (F, t, D) of C3D, which has a vector for each 16 frames
+def pooled(extracted: Extracted) -> Kept:
+    values = extracted.layers[extracted.backbone.pooled]  # (F, D); C3D: (F, t, D), a vector for each 16 frames
     values = values.mean(1) if values.dim() == 3 else values
-    return {"": _arrays(values.unsqueeze(1), moments.times, within(moments.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]])))}
+    whole = within(extracted.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+    return {"": _arrays(values.unsqueeze(1), extracted.times, whole)}
 
 
-def class_token(moments: Moments) -> Kept:
-    if "class_token" not in moments.layers:
+def class_token(extracted: Extracted) -> Kept:
+    if "class_token" not in extracted.layers:
         raise WatchwordError("this network has no class token: take appearance, or clip_vit_b16")
-    whole = within(moments.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
-    return {"": _arrays(moments.layers["class_token"].unsqueeze(1), moments.times, whole)}
+    whole = within(extracted.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+    return {"": _arrays(extracted.layers["class_token"].unsqueeze(1), extracted.times, whole)}
 
 
-def grid(moments: Moments) -> Kept:
-    if moments.backbone.grid not in moments.layers:
+def grid(extracted: Extracted) -> Kept:
+    if extracted.backbone.grid not in extracted.layers:
         raise WatchwordError("this network gives one vector a picture and no grid: take appearance, or another network")
-    values = moments.layers[moments.backbone.grid]  # (F, h, w, D), of a window (F, t, h, w, D)
+    values = extracted.layers[extracted.backbone.grid]  # (F, h, w, D), of a window (F, t, h, w, D)
     if values.dim() == 5:
         values = values.permute(0, 2, 3, 1, 4).flatten(3)  # (F, h, w, t * D)
-    return {"": _cells(_at_most(values, moments.cells), moments)}
+    return {"": _cells(_at_most(values, extracted.cells), extracted)}
 
 
-def image_layers(moments: Moments) -> Kept:
-    names = moments.backbone.layers
+def image_layers(extracted: Extracted) -> Kept:
+    names = extracted.backbone.layers
     if not names:
         raise WatchwordError("this network gives one depth: take appearance_grid, or clip_vit_b16 for its blocks")
-    depths = {f".{number}": moments.layers[name] for number, name in enumerate(names, 1)}  # (F, h, w, D)
-    return {suffix: _cells(_at_most(values, moments.cells), moments) for suffix, values in depths.items()}
+    depths = {f".{number}": extracted.layers[name] for number, name in enumerate(names, 1)}  # (F, h, w, D)
+    return {suffix: _cells(_at_most(values, extracted.cells), extracted) for suffix, values in depths.items()}
 
 
-def layers(moments: Moments) -> Kept:
-    """Every depth at the moments of the deepest: a window of 16 frames has two, the middles of its halves."""
-    names = moments.backbone.layers
+def layers(extracted: Extracted) -> Kept:
+    """Every depth at the time steps of the deepest: a window of 16 frames has two, the middles of its halves."""
+    names = extracted.backbone.layers
     kept: Kept = {}
-    halves = moments.layers[names[-1]].shape[1]
-    times = moments.times + moments.seconds * ((np.arange(halves) + 0.5) / halves - 0.5)  # (halves,) of one window
+    halves = extracted.layers[names[-1]].shape[1]
+    times = extracted.times + extracted.seconds * ((np.arange(halves) + 0.5) / halves - 0.5)  # (halves,) of one window
     for number, name in enumerate(names, 1):
-        values = moments.layers[name]  # (1, t, h, w, D), or (1, t, D) of a fully connected layer
+        values = extracted.layers[name]  # (1, t, h, w, D), or (1, t, D) of a fully connected layer
         values = values.view(*values.shape[:2], 1, 1, -1) if values.dim() == 3 else values
         side = min(CELLS, values.shape[2])
         small = functional.adaptive_avg_pool3d(values[0].permute(3, 0, 1, 2), (halves, side, side))  # (D, halves, ...)
-        kept[f".{number}"] = _cells(small.permute(1, 2, 3, 0), moments, times)
+        kept[f".{number}"] = _cells(small.permute(1, 2, 3, 0), extracted, times)
     return kept
 
 
-def regions(moments: Moments) -> Kept:
-    assert moments.boxes is not None
-    assert moments.mask is not None
-    mask = moments.mask.numpy()
-    values, boxes = moments.layers["regions"].half().numpy(), moments.boxes.numpy()
-    things = {"things": "\n".join("; ".join(row) for row in moments.notes)}
-    return {"": StreamArrays(values, moments.times, boxes, mask, things)}
+def regions(extracted: Extracted) -> Kept:
+    assert extracted.boxes is not None
+    assert extracted.mask is not None
+    mask = extracted.mask.numpy()
+    values, boxes = extracted.layers["regions"].half().numpy(), extracted.boxes.numpy()
+    things = {"things": "\n".join("; ".join(row) for row in extracted.notes)}
+    return {"": StreamArrays(values, extracted.times, boxes, mask, things)}
 
 
 EXTRACTORS = {
-    "appearance": Extractor(PictureLook(), pooled),
-    "appearance_token": Extractor(PictureLook(), class_token),
-    "appearance_grid": Extractor(PictureLook(), grid),
-    "appearance_layers": Extractor(PictureLook(), image_layers),
-    "motion": Extractor(WindowLook(), pooled),
-    "motion_grid": Extractor(WindowLook(), grid),
-    "motion_layers": Extractor(WindowLook(), layers),
-    "regions": Extractor(RegionLook(), regions),
-    "flow": Extractor(FlowLook(), pooled),
-    "flow_grid": Extractor(FlowLook(), grid),
-    "audio": Extractor(SoundLook(), pooled),
+    "appearance": Extractor(ImageSpec(), pooled),
+    "appearance_token": Extractor(ImageSpec(), class_token),
+    "appearance_grid": Extractor(ImageSpec(), grid),
+    "appearance_layers": Extractor(ImageSpec(), image_layers),
+    "motion": Extractor(WindowSpec(), pooled),
+    "motion_grid": Extractor(WindowSpec(), grid),
+    "motion_layers": Extractor(WindowSpec(), layers),
+    "regions": Extractor(RegionSpec(), regions),
+    "flow": Extractor(FlowSpec(), pooled),
+    "flow_grid": Extractor(FlowSpec(), grid),
+    "audio": Extractor(AudioSpec(), pooled),
 }
 
 
 def joined(parts: Sequence[StreamArrays]) -> StreamArrays:
-    """Consecutive parts of a film as one. Boxes that are the same at all moments stay (N, 4)."""
+    """Consecutive parts of a video as one. Boxes that are the same at all time steps stay (N, 4)."""
     first = parts[0]
     boxes = first.boxes if first.boxes.ndim == 2 else np.concatenate([part.boxes for part in parts])
     masks = [part.mask for part in parts if part.mask is not None]
@@ -133,13 +134,13 @@ def _at_most(values: Tensor, cells: int | None) -> Tensor:
     return functional.adaptive_avg_pool2d(values.permute(0, 3, 1, 2), cells).permute(0, 2, 3, 1)
 
 
-def _cells(values: Tensor, moments: Moments, times: FloatArray | None = None) -> StreamArrays:
-    """(F, h, w, D) -> a place for every cell, row by row, with its box."""
+def _cells(values: Tensor, extracted: Extracted, times: FloatArray | None = None) -> StreamArrays:
+    """(F, h, w, D) -> a location for every cell, row by row, with its box."""
     height, width = values.shape[1:3]
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     corners = torch.stack([columns, rows, columns + 1, rows + 1], 2).flatten(0, 1)  # (N, 4)
-    boxes = within(moments.seen, corners / torch.tensor([width, height] * 2))
-    return _arrays(values.flatten(1, 2), moments.times if times is None else times, boxes)
+    boxes = within(extracted.seen, corners / torch.tensor([width, height] * 2))
+    return _arrays(values.flatten(1, 2), extracted.times if times is None else times, boxes)
 
 
 def _arrays(values: Tensor, times: FloatArray, boxes: Tensor) -> StreamArrays:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from watchword.backbones.adapters import OpenClipEye, TimmEye, TorchvisionDetector, version
+from watchword.backbones.adapters import OpenClipBackbone, TimmBackbone, TorchvisionDetector, version
 from watchword.backbones.c3d import C3D
 from watchword.backbones.efficientnet_lite import SCALES, EfficientNetLite
 from watchword.backbones.formats import Tensors
@@ -36,7 +36,7 @@ class Backbone:
     is_graph: bool = False           # ONNX, run by onnxruntime; its images have the one size
 
 
-PICTURES = {
+IMAGE_BACKBONES = {
     **{
         name: Backbone(partial(EfficientNetLite, name=name), scale.picture_size, layers=("stage5", "stage7", "grid"))
         for name, scale in SCALES.items()
@@ -46,21 +46,21 @@ PICTURES = {
     "dinov2_s14": Backbone(DinoV2S14, IMAGE_SIZE, is_graph=True),
     "tiny_vit_5m": Backbone(TinyVit5M, IMAGE_SIZE, is_graph=True),
 }
-WINDOWS = {
+WINDOW_BACKBONES = {
     "i3d": Backbone(I3D, 224, grid="Mixed_5c", layers=LAYERS),
     "c3d": Backbone(C3D, 112, pooled="fc7", grid="pool5", layers=("pool2", "pool3", "pool4", "pool5", "fc7")),
     "resnext3d": Backbone(ResNeXt3D, 112, layers=("layer3", "grid")),
 }
-FLOWS = {
+FLOW_BACKBONES = {
     "histogram": Backbone(lambda tensors: nn.Identity(), 112),
     "i3d_flow": Backbone(partial(I3D, channels=2), 224, grid="Mixed_5c", layers=LAYERS),
 }
 DETECTORS = {"yolov4_tiny": Backbone(YoloTiny, SIZE)}
-EARS = {"yamnet": Backbone(YamNet), "vggish": Backbone(Vggish)}
+AUDIO_BACKBONES = {"yamnet": Backbone(YamNet), "vggish": Backbone(Vggish)}
 WITHOUT_WEIGHTS = {"histogram"}
 ADAPTERS: dict[str, tuple[Mapping[str, Backbone], Callable[[str], Any]]] = {  # what they stand beside; how to make one
-    "timm": (PICTURES, TimmEye),
-    "open_clip": (PICTURES, OpenClipEye),
+    "timm": (IMAGE_BACKBONES, TimmBackbone),
+    "open_clip": (IMAGE_BACKBONES, OpenClipBackbone),
     "torchvision": (DETECTORS, TorchvisionDetector),
 }
 

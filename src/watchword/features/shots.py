@@ -1,4 +1,4 @@
-"""Where a film cuts from one shot to the next, by TransNetV2: every frame is seen, a few hundred are held."""
+"""Where a video cuts from one shot to the next, by TransNetV2: every frame is seen, a few hundred are held."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ CHUNK = 256  # frames
 
 
 def find_shots(path: Path, network: TransNet | None = None, *, report: Report = warn) -> list[Shot]:
-    """The shots of a film, in order. `media.histogram_shots` does without weights."""
+    """The shots of a video, in order. `media.histogram_shots` does without weights."""
     network = network or TransNet(load_weights("transnetv2"))
     times: list[FloatArray] = []
 

@@ -1,8 +1,8 @@
-"""Features of one network from those of another: for films that nobody can look at any more.
+"""Linear maps from the features of one network to those of another, for videos that are no longer available.
 
-Many data sets survive only as somebody's features. Where a few films are still there, both networks have looked at the
-same moments, and a linear map between what they saw carries the rest over. What is carried over is a guess: how good a
-guess is measured on films that were left out (`explained`), and every file says in its header where it came from.
+Many data sets survive only as features. Where some of their videos still exist, both networks read the same time steps,
+and ridge regression between the two gives a map for the rest. Mapped features are estimates: the map is evaluated on
+held-out videos (`explained`), and every file names the source stream in its header.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ FOLDS = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class StoredStream:
     """A stream of a store."""
 
     store: Store
     stream: str
 
     @classmethod
-    def read(cls, text: str) -> "Place":
+    def read(cls, text: str) -> "StoredStream":
         folder, colon, stream = text.rpartition(":")
         if not colon or not folder or not stream:
             raise WatchwordError(f"{text!r} is not STORE:STREAM, for example features:appearance")
@@ -37,20 +37,20 @@ class Place:
         """(F, D)."""
         values = self.store.read(video, self.stream).values
         if values.shape[1] != 1:
-            raise WatchwordError(f"{self.stream} has {values.shape[1]} places: only pooled streams are carried over")
+            raise WatchwordError(f"{self.stream} has {values.shape[1]} locations: only pooled streams are mapped")
         return values[:, 0].astype(np.float32)
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """What one network would have seen where another saw `values`."""
+    """A map from the features of one network to those of another."""
 
-    centre: FloatArray           # (D,) of what is read
+    centre: FloatArray           # (D,) mean of the inputs
     weights: FloatArray          # (D, D')
     offset: FloatArray           # (D',)
     penalty: float
-    explained: float             # share of the variance, on films that were left out
-    num_films: int
+    explained: float             # share of the variance, on held-out videos
+    num_videos: int
 
     def __call__(self, values: FloatArray) -> FloatArray:
         mapped: FloatArray = (rooted(values) - self.centre) @ self.weights + self.offset
@@ -58,25 +58,24 @@ class LinearMap:
 
 
 def rooted(values: FloatArray) -> FloatArray:
-    """Activations after a ReLU have long tails, to which a linear map would listen alone."""
+    """Signed square roots: activations after a ReLU have long tails that would dominate a linear map."""
     result: FloatArray = np.sign(values) * np.sqrt(np.abs(values))
     return result
 
 
-def pairs(source: Place, examples: Place) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Moments that both networks saw, (M, D) and (M, D'), and which film each is of, (M,).
+def pairs(source: StoredStream, examples: StoredStream) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Extracted that both networks saw, (M, D) and (M, D'), and which video each is of, (M,).
 
-    Both streams reach from the first to the last moment of a film, so moments belong together that lie at the same
-    share of the way, whatever clock their times are by.
+    Both streams cover the whole video, so time steps are paired by their relative position, whatever their times are.
     """
-    films = sorted(set(source.store.videos(source.stream)) & set(examples.store.videos(examples.stream)))
-    if len(films) < FOLDS:
+    videos = sorted(set(source.store.videos(source.stream)) & set(examples.store.videos(examples.stream)))
+    if len(videos) < FOLDS:
         raise WatchwordError(
-            f"{len(films)} films have both {source.stream} and {examples.stream}: a map is learned from {FOLDS} or more"
+            f"{len(videos)} videos have both {source.stream} and {examples.stream}: a map needs {FOLDS} or more"
         )
     seen, wanted, numbers = [], [], []
-    for number, film in enumerate(films):
-        mine, theirs = source.pooled(film), examples.pooled(film)
+    for number, video in enumerate(videos):
+        mine, theirs = source.pooled(video), examples.pooled(video)
         rows = np.linspace(0, len(theirs) - 1, len(mine)).round().astype(int)
         seen.append(mine)
         wanted.append(theirs[rows])
@@ -84,13 +83,13 @@ def pairs(source: Place, examples: Place) -> tuple[FloatArray, FloatArray, NDArr
     return np.concatenate(seen), np.concatenate(wanted), np.concatenate(numbers)
 
 
-def learn(seen: FloatArray, wanted: FloatArray, films: NDArray[np.int64]) -> LinearMap:
-    """Ridge regression; its penalty is the one that explains most of the films that were left out."""
+def fit_map(seen: FloatArray, wanted: FloatArray, videos: NDArray[np.int64]) -> LinearMap:
+    """Ridge regression; the penalty is the one that explains most of held-out videos."""
     roots = rooted(seen)
     residuals = dict.fromkeys(PENALTIES, 0.0)
     total = 0.0
     for fold in range(FOLDS):
-        out = films % FOLDS == fold
+        out = videos % FOLDS == fold
         centre, offset = roots[~out].mean(0), wanted[~out].mean(0)
         total += float(((wanted[out] - offset) ** 2).sum())
         known, asked = roots[~out] - centre, roots[out] - centre
@@ -98,34 +97,36 @@ def learn(seen: FloatArray, wanted: FloatArray, films: NDArray[np.int64]) -> Lin
         right = vectors.T @ (wanted[~out] - offset)
         left = (asked @ known.T) @ vectors
         for penalty in PENALTIES:
-            guess = left @ (right / (size + penalty * inner)[:, None])
-            residuals[penalty] += float(((wanted[out] - offset - guess) ** 2).sum())
+            predicted = left @ (right / (size + penalty * inner)[:, None])
+            residuals[penalty] += float(((wanted[out] - offset - predicted) ** 2).sum())
     explained = {penalty: 1 - residual / total for penalty, residual in residuals.items()}
     best = max(explained, key=lambda penalty: explained[penalty])
     centre, offset = roots.mean(0), wanted.mean(0)
     known = roots - centre
     size, vectors, inner = _decomposed(known @ known.T)
     weights = known.T @ (vectors @ ((vectors.T @ (wanted - offset)) / (size + best * inner)[:, None]))
-    return LinearMap(centre, weights.astype(np.float32), offset, best, explained[best], int(films.max()) + 1)
+    return LinearMap(centre, weights.astype(np.float32), offset, best, explained[best], int(videos.max()) + 1)
 
 
 def _decomposed(gram: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Eigenvalues and vectors of what moments have in common, and the mean of its diagonal."""
+    """Eigenvalues and vectors of what time steps have in common, and the mean of its diagonal."""
     size, vectors = np.linalg.eigh(gram)
     return size, vectors, float(np.trace(gram) / len(gram))
 
 
-def carry(source: Place, mapping: LinearMap, target: Place, films: Sequence[str]) -> Iterator[str]:
-    """Writes what the target's network would have seen; films that it really saw are left as they are.
+def map_features(
+    source: StoredStream, mapping: LinearMap, target: StoredStream, videos: Sequence[str]
+) -> Iterator[str]:
+    """Writes what the target's network would have seen; videos that it really saw are left as they are.
 
     They go beside the real ones, under the same settings: a model reads both alike.
     """
     settings = target.store.settings(target.stream)
-    for film in films:
-        if not target.store.has(film, target.stream):
-            there = source.store.read(film, source.stream)
-            values = mapping(source.pooled(film))[:, None].astype(np.float16)
-            note = {"carried_from": source.stream, "explained": f"{mapping.explained:.3f}"}
+    for video in videos:
+        if not target.store.has(video, target.stream):
+            there = source.store.read(video, source.stream)
+            values = mapping(source.pooled(video))[:, None].astype(np.float16)
+            note = {"mapped_from": source.stream, "explained": f"{mapping.explained:.3f}"}
             arrays = StreamArrays(values, there.times, there.boxes, there.mask, note)
-            target.store.write(film, target.stream.partition("@")[0], arrays, settings)
-        yield film
+            target.store.write(video, target.stream.partition("@")[0], arrays, settings)
+        yield video

@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.features.carrying import Place, carry, learn, pairs
+from watchword.features.mapping import StoredStream, fit_map, map_features, pairs
 from watchword.features.store import Store
 from watchword.types import StreamArrays
+
+World = tuple[StoredStream, StoredStream, np.ndarray]
 
 
 def fill(store: Store, stream: str, films: dict[str, np.ndarray]) -> None:
@@ -20,7 +22,7 @@ def fill(store: Store, stream: str, films: dict[str, np.ndarray]) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> tuple[Place, Place, np.ndarray]:
+def world(tmp_path: Path) -> World:
     """Twelve films that an old network saw, ten of which a new one saw too, at twice as many moments."""
     random = np.random.default_rng(0)
     truth = random.normal(size=(6, 3))
@@ -31,41 +33,41 @@ def world(tmp_path: Path) -> tuple[Place, Place, np.ndarray]:
         new[film] = np.repeat(seen, 2, axis=0)[:7]  # moments 0, 2, 4, 6 are the old network's four
     fill(Store(tmp_path / "old"), "vgg", old)
     fill(Store(tmp_path / "new"), "appearance", new)
-    return Place.read(f"{tmp_path}/old:vgg"), Place.read(f"{tmp_path}/new:appearance"), truth
+    return StoredStream.read(f"{tmp_path}/old:vgg"), StoredStream.read(f"{tmp_path}/new:appearance"), truth
 
 
-def test_a_linear_relation_is_found_and_carries_the_films_that_are_gone(world: tuple[Place, Place, np.ndarray]) -> None:
+def test_a_linear_relation_is_found_and_maps_the_videos_that_are_gone(world: World) -> None:
     old, new, truth = world
     before = new.store.read("film0", "appearance").values
-    mapping = learn(*pairs(old, new))
-    assert mapping.num_films == 10
+    mapping = fit_map(*pairs(old, new))
+    assert mapping.num_videos == 10
     assert mapping.explained > 0.98
-    assert len(list(carry(old, mapping, new, old.store.videos("vgg")))) == 12
+    assert len(list(map_features(old, mapping, new, old.store.videos("vgg")))) == 12
     wanted = np.sqrt(old.store.read("film11", "vgg").values[:, 0]) @ truth + 5
-    carried = new.store.read("film11", "appearance")
-    np.testing.assert_allclose(carried.values[:, 0], wanted, atol=0.15)
-    assert carried.provenance["carried_from"] == "vgg"
+    mapped = new.store.read("film11", "appearance")
+    np.testing.assert_allclose(mapped.values[:, 0], wanted, atol=0.15)
+    assert mapped.provenance["mapped_from"] == "vgg"
     assert np.array_equal(new.store.read("film0", "appearance").values, before)  # what was really seen stays
 
 
-def test_the_command_says_how_much_of_it_is_a_guess(world: tuple[Place, Place, np.ndarray], tmp_path: Path) -> None:
+def test_the_command_says_how_much_the_map_explains(world: World, tmp_path: Path) -> None:
     places = ["--from", f"{tmp_path}/old:vgg", "--examples", f"{tmp_path}/new:appearance"]
     done = CliRunner().invoke(app, ["features", "carry", *places, "--into", f"{tmp_path}/new:appearance"])
     assert done.exit_code == 0, done.output
     assert "2 films carried over, 10 were there before; learned from 10 films" in done.output
 
 
-def test_noise_is_not_taken_for_knowledge(world: tuple[Place, Place, np.ndarray]) -> None:
+def test_noise_is_not_taken_for_knowledge(world: World) -> None:
     old, new, _ = world
     seen, wanted, films = pairs(old, new)
     noise = np.random.default_rng(1).normal(size=wanted.shape).astype(np.float32)
-    assert learn(seen, noise, films).explained < 0.1
+    assert fit_map(seen, noise, films).explained < 0.1
 
 
 def test_too_few_films_and_unclear_places_are_one_line(tmp_path: Path) -> None:
     fill(Store(tmp_path), "vgg", {"film": np.ones((2, 3))})
-    place = Place(Store(tmp_path), "vgg")
-    with pytest.raises(WatchwordError, match="1 films have both vgg and vgg"):
+    place = StoredStream(Store(tmp_path), "vgg")
+    with pytest.raises(WatchwordError, match="1 videos have both vgg and vgg"):
         pairs(place, place)
     with pytest.raises(WatchwordError, match="not STORE:STREAM"):
-        Place.read("features")
+        StoredStream.read("features")

@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from watchword.errors import WatchwordError
-from watchword.features.extraction import Extraction, Film, Job, Outcome
+from watchword.features.extraction import Extraction, Job, Outcome, VideoFile
 
 # For a cluster of our own. Ray runs its workers at nice 15 and gives up on one that did not come up within a minute:
 # on a machine with anything else to do they starve, are started again, and starve again.
 PATIENCE = {"RAY_worker_niceness": "0", "RAY_worker_register_timeout_seconds": "600"}
-ATTEMPTS = 2  # a worker that dies over a film may have been killed by chance: once more, then the film is to blame
+ATTEMPTS = 2  # a worker that dies over a video may have been killed by chance: once more, then the video is to blame
 
 
 def cores() -> int:
@@ -25,21 +25,21 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def extract_here(job: Job, films: Iterable[Film]) -> Iterator[Outcome]:
+def extract_here(job: Job, videos: Iterable[VideoFile]) -> Iterator[Outcome]:
     extraction = Extraction(job)
     extraction.load()
-    return map(extraction.extract, films)
+    return map(extraction.extract, videos)
 
 
-def extract_local(job: Job, films: Iterable[Film], workers: int) -> Iterator[Outcome]:
+def extract_local(job: Job, videos: Iterable[VideoFile], workers: int) -> Iterator[Outcome]:
     """On this machine, in as many processes as asked for; each has one core."""
     if workers <= 1:
-        yield from extract_here(job, films)
+        yield from extract_here(job, videos)
         return
     Extraction(job).load()  # fetches weights once, and says what is wrong with them in one line
     context = multiprocessing.get_context("spawn")
-    waiting = deque((film, 1) for film in films)
-    crew: dict[Connection, tuple[Any, Film | None, int]] = {}
+    waiting = deque((video, 1) for video in videos)
+    crew: dict[Connection, tuple[Any, VideoFile | None, int]] = {}
 
     def hire() -> None:
         ours, theirs = context.Pipe()
@@ -49,31 +49,31 @@ def extract_local(job: Job, films: Iterable[Film], workers: int) -> Iterator[Out
         crew[ours] = (process, None, 0)
 
     try:
-        while waiting or any(film for _, film, _ in crew.values()):
+        while waiting or any(video for _, video, _ in crew.values()):
             while len(crew) < workers:
                 hire()
-            for connection, (process, film, _) in list(crew.items()):
-                if film is None and waiting:
-                    film, attempt = waiting.popleft()
-                    crew[connection] = (process, film, attempt)
+            for connection, (process, video, _) in list(crew.items()):
+                if video is None and waiting:
+                    video, attempt = waiting.popleft()
+                    crew[connection] = (process, video, attempt)
                     try:
-                        connection.send(film)
+                        connection.send(video)
                     except OSError:  # it died while it had nothing to do
                         del crew[connection]
-                        waiting.appendleft((film, attempt))
-            for ready in wait([connection for connection, (_, film, _) in crew.items() if film]):
+                        waiting.appendleft((video, attempt))
+            for ready in wait([connection for connection, (_, video, _) in crew.items() if video]):
                 assert isinstance(ready, Connection)
-                process, film, attempt = crew[ready]
-                assert film is not None
+                process, video, attempt = crew[ready]
+                assert video is not None
                 try:
                     outcome = ready.recv()
                 except (EOFError, OSError):
                     del crew[ready]
                     process.join()
                     if attempt < ATTEMPTS:
-                        waiting.appendleft((film, attempt + 1))
+                        waiting.appendleft((video, attempt + 1))
                     else:
-                        yield _lost(film, _death(process))
+                        yield _lost(video, _death(process))
                 else:
                     crew[ready] = (process, None, 0)
                     yield outcome
@@ -93,14 +93,14 @@ def _serve(connection: Connection, job: Job) -> None:
     extraction = Extraction(job)
     while True:
         try:
-            film = connection.recv()
+            video = connection.recv()
         except EOFError:
             return
-        connection.send(extraction.extract(film))
+        connection.send(extraction.extract(video))
 
 
-def _lost(film: Film, reason: str) -> Outcome:
-    return Outcome(film, f"cannot extract {film.path}: its worker died, {ATTEMPTS} times ({reason})")
+def _lost(video: VideoFile, reason: str) -> Outcome:
+    return Outcome(video, f"cannot extract {video.path}: its worker died, {ATTEMPTS} times ({reason})")
 
 
 def _death(process: Any) -> str:
@@ -108,10 +108,10 @@ def _death(process: Any) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"status {code}"
 
 
-def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> Iterator[Outcome]:
+def extract_ray(job: Job, videos: Iterable[VideoFile], workers: int | None = None) -> Iterator[Outcome]:
     """On a Ray cluster: an actor of one core for each worker; without a number, for each core of the cluster.
 
-    Films, store and users' weights are read and written by path, so all machines must see them under the same names.
+    Videos, store and users' weights are read and written by path, so all machines must see them under the same names.
     """
     try:
         ray: Any = importlib.import_module("ray")
@@ -130,29 +130,29 @@ def extract_ray(job: Job, films: Iterable[Film], workers: int | None = None) -> 
         except Exception as error:  # Ray raises plain exceptions here
             raise WatchwordError(f"cannot join or start a Ray cluster: {str(error).splitlines()[0]}") from error
     actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
-    waiting = deque((replace(film, path=film.path.absolute()), 1) for film in films)
+    waiting = deque((replace(video, path=video.path.absolute()), 1) for video in videos)
     workers = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(waiting))
     idle: list[Any] = []
-    busy: dict[Any, tuple[Any, Film, int]] = {}
+    busy: dict[Any, tuple[Any, VideoFile, int]] = {}
     try:
         while waiting or busy:
             while len(idle) + len(busy) < workers:
                 idle.append(actor.remote(job))
             while idle and waiting:
                 hand = idle.pop()
-                film, attempt = waiting.popleft()
-                busy[hand.extract.remote(film)] = (hand, film, attempt)
+                video, attempt = waiting.popleft()
+                busy[hand.extract.remote(video)] = (hand, video, attempt)
             done, _ = ray.wait(list(busy), num_returns=1)
             for reference in done:
-                hand, film, attempt = busy.pop(reference)
+                hand, video, attempt = busy.pop(reference)
                 try:
                     outcome = ray.get(reference)
                 except ray.exceptions.RayError as error:  # killed, out of memory, or its machine is gone
                     ray.kill(hand)  # whatever is left of it must not keep its core
                     if attempt < ATTEMPTS:
-                        waiting.appendleft((film, attempt + 1))
+                        waiting.appendleft((video, attempt + 1))
                     else:
-                        yield _lost(film, str(error).strip().splitlines()[0])
+                        yield _lost(video, str(error).strip().splitlines()[0])
                 else:
                     idle.append(hand)
                     yield outcome
@@ -172,5 +172,5 @@ class _Actor:
         torch.set_num_threads(1)
         self.extraction = Extraction(job)
 
-    def extract(self, film: Film) -> Outcome:
-        return self.extraction.extract(film)
+    def extract(self, video: VideoFile) -> Outcome:
+        return self.extraction.extract(video)

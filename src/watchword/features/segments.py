@@ -1,7 +1,7 @@
-"""Streams of one stretch of film after the other, while it is decoded once and cut into stretches on the way.
+"""Streams of one segment of video after the other, while it is decoded once and cut into segments on the way.
 
-Where a stretch ends is known only some seconds later, so the frames that its streams may need are held back: so many a
-second, of the stretches that are not done, and no more. A film of any length goes through the same memory.
+Where a segment ends is known only some seconds later, so the frames that its streams may need are held back: so many a
+second, of the segments that are not done, and no more. A video of any length goes through the same memory.
 """
 
 from collections import defaultdict
@@ -16,18 +16,18 @@ import torch
 from watchword.config import Settings
 from watchword.features.extraction import CHUNK, Extraction, ahead
 from watchword.features.extractors import EXTRACTORS, joined
-from watchword.features.looks import Look, SoundLook, WindowLook
-from watchword.features.watching import WATCHERS, ImageCache, Moments, PictureWatcher, on_screen
+from watchword.features.samplers import SAMPLERS, Extracted, ImageCache, ImageSampler, on_screen
+from watchword.features.specs import AudioSpec, StreamSpec, WindowSpec
 from watchword.types import FloatArray, Frames, StreamArrays
 from watchword.video import Plan, Rate, Timeline, View, watch
 from watchword.video.transforms import Size
 
-PER_SECOND = 4.0  # frames held for a look at single pictures: a stretch of 7 s has all 28 that are usually asked for
+PER_SECOND = 4.0  # frames held for a stream of single frames: a segment of 7 s has the default 28
 CUTS = "cuts"
 
 
 class Cutting(Protocol):
-    """Says where stretches begin and end. It has a view of its own, of frames as small as it likes."""
+    """Says where segments begin and end. It has a view of its own, of frames as small as it likes."""
 
     plan: Plan
     size: Size
@@ -38,7 +38,7 @@ class Cutting(Protocol):
 
 @dataclass(frozen=True)
 class From:
-    """Another plan from a second on: a film that was described up to there is not seen again."""
+    """Another plan from a second on: a video that was described up to there is not seen again."""
 
     plan: Plan
     start: float
@@ -49,17 +49,17 @@ class From:
 
 
 class _Held:
-    """The frames of one look that a coming stretch may need."""
+    """The frames of one spec that a coming segment may need."""
 
-    def __init__(self, look: Look, watcher: PictureWatcher) -> None:
-        self.look, self.watcher = look, watcher
+    def __init__(self, spec: StreamSpec, watcher: ImageSampler) -> None:
+        self.spec, self.watcher = spec, watcher
         self.sizes = watcher.views()
         self.frames: dict[str, list[tuple[float, Any]]] = {view: [] for view in self.sizes}  # (time, picture)
 
     @property
     def plan(self) -> Plan:
-        wanted = self.look.frame_rate if isinstance(self.look, WindowLook) else PER_SECOND
-        return Rate(max(wanted, self.look.per_second or 0.0))
+        wanted = self.spec.frame_rate if isinstance(self.spec, WindowSpec) else PER_SECOND
+        return Rate(max(wanted, self.spec.per_second or 0.0))
 
     def add(self, frames: Frames, view: str) -> None:
         self.frames[view] += zip(frames.times.tolist(), frames.pictures, strict=True)
@@ -73,7 +73,7 @@ class _Held:
             later = [index for index, (time, _) in enumerate(frames) if time > end + 1e-6]
             self.frames[view] = frames[max(0, (later[0] if later else len(frames)) - 1) :]
 
-    def see(self, start: float, end: float) -> Iterator[Moments]:
+    def see(self, start: float, end: float) -> Iterator[Extracted]:
         """What the network makes of a segment, as of a video of its own."""
         own = {
             view: [frame for frame in frames if start - 1e-6 <= frame[0] < end - 1e-6] or frames[:1]
@@ -88,7 +88,7 @@ class _Held:
                 yield from self.watcher.see(Frames(pictures, timeline.times[part]), view)
 
 
-def extract_stretches(
+def extract_segments(
     extraction: Extraction,
     path: Path,
     streams: Sequence[str],
@@ -97,32 +97,32 @@ def extract_stretches(
     start: float = 0.0,
     most: int | None = None,
 ) -> Iterator[tuple[float, float, dict[str, StreamArrays]]]:
-    """(start, end, streams whose times count from the start) of each stretch, in order; `most` as `arrays` has it."""
-    users: dict[Settings, list[str]] = defaultdict(list)  # streams by look: equal looks are seen once
+    """(start, end, streams whose times count from the start) of each segment, in order; `most` as `arrays` has it."""
+    users: dict[Settings, list[str]] = defaultdict(list)  # streams by spec: equal specs share their passes
     for stream in streams:
-        users[extraction.job.looks[stream]].append(stream)
+        users[extraction.job.specs[stream]].append(stream)
     cache = ImageCache()
     held = {
-        str(number): _Held(look, WATCHERS[type(look)](look, extraction.networks, most, cache))
-        for number, look in enumerate(users)
-        if isinstance(look, Look)
+        str(number): _Held(spec, SAMPLERS[type(spec)](spec, extraction.networks, most, cache))
+        for number, spec in enumerate(users)
+        if isinstance(spec, StreamSpec)
     }
-    sounds = [look for look in users if isinstance(look, SoundLook)]
-    heard = {look: _Heard(extraction.heard(path, look, warnings, start)) for look in sounds}
+    sounds = [spec for spec in users if isinstance(spec, AudioSpec)]
+    heard = {spec: _Heard(extraction.heard(path, spec, warnings, start)) for spec in sounds}
 
     @torch.no_grad()
-    def stretch(begin: float, end: float) -> tuple[float, float, dict[str, StreamArrays]]:
+    def segment(begin: float, end: float) -> tuple[float, float, dict[str, StreamArrays]]:
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
         cache.clear()
         for one in held.values():
-            for moments in one.see(begin, end):
-                for stream in users[one.look]:
-                    for suffix, part in EXTRACTORS[stream].keep(moments).items():
+            for extracted in one.see(begin, end):
+                for stream in users[one.spec]:
+                    for suffix, part in EXTRACTORS[stream].keep(extracted).items():
                         parts[stream + suffix].append(part)
             one.forget(end)
         arrays = {name: joined(some) for name, some in parts.items()}
-        for look, sound in heard.items():
-            arrays |= {stream: sound.between(begin, end) for stream in users[look]}
+        for spec, sound in heard.items():
+            arrays |= {stream: sound.between(begin, end) for stream in users[spec]}
         return begin, end, arrays
 
     views = {CUTS: View(From(cutting.plan, start), cutting.size)}
@@ -139,25 +139,25 @@ def extract_stretches(
             number, _, view = name.partition("/")
             held[number].add(frames, view)
         while waiting and all(one.reaches(waiting[0][1]) for one in held.values()):
-            yield stretch(*waiting.pop(0))
+            yield segment(*waiting.pop(0))
     for begin, end in waiting + cutting.finish():
-        yield stretch(begin, end)
+        yield segment(begin, end)
 
 
 class _Heard:
-    """The sound of a film, listened to as far as the pictures have come."""
+    """Audio features of a video, extracted as far as its segments need."""
 
-    def __init__(self, moments: Iterator[Moments]) -> None:
-        self.moments = moments
+    def __init__(self, extracted: Iterator[Extracted]) -> None:
+        self.extracted = extracted
         self.parts: list[StreamArrays] = []
 
     def between(self, start: float, end: float) -> StreamArrays:
         while not self.parts or not len(self.parts[-1].times) or self.parts[-1].times[-1] < end:
             with torch.no_grad():
-                moments = next(self.moments, None)
-            if moments is None:
+                extracted = next(self.extracted, None)
+            if extracted is None:
                 break
-            self.parts.append(EXTRACTORS["audio"].keep(moments)[""])
+            self.parts.append(EXTRACTORS["audio"].keep(extracted)[""])
         whole = joined(self.parts)
         inside = (whole.times >= start) & (whole.times < end)
         later = whole.times >= end

@@ -1,7 +1,7 @@
-"""A look at one film: which frames it wants of the decoder, and what a network makes of them.
+"""Samplers: which frames of a video a stream needs, and what its network computes from them.
 
-A watcher is the plan *and* the size of its view: the decoder asks it when and how large, and so tells it what the film
-is like (its timeline, its shape) without a second walk over the packets.
+A sampler is the plan *and* the size of its view: the decoder asks it for times and layout, and so gives it the timeline
+and the shape of the video without a second scan of the packets.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -16,8 +16,16 @@ from torch import Tensor, nn
 from watchword.backbones.flow import pixel_flow
 from watchword.backbones.roi import pool_regions
 from watchword.errors import WatchwordError
-from watchword.features.looks import FlowLook, Look, PictureLook, RegionLook, WindowLook
-from watchword.features.networks import DETECTORS, FLOWS, PICTURES, WINDOWS, Backbone, Networks, find
+from watchword.features.networks import (
+    DETECTORS,
+    FLOW_BACKBONES,
+    IMAGE_BACKBONES,
+    WINDOW_BACKBONES,
+    Backbone,
+    Networks,
+    find,
+)
+from watchword.features.specs import FlowSpec, ImageSpec, RegionSpec, StreamSpec, WindowSpec
 from watchword.types import FloatArray, Frames, evenly
 from watchword.video import CentreCrop, Squash, Timeline
 from watchword.video.transforms import Layout, Size
@@ -27,27 +35,27 @@ IMAGES = "images"  # the view of a region stream's image network, where it is no
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Some consecutive moments of a film, seen or heard."""
+class Extracted:
+    """The network's outputs for some consecutive time steps of a video."""
 
     times: FloatArray                    # (F,) seconds
     layers: dict[str, Tensor]            # by the network's own names, each (F, ...), channels last
     backbone: Backbone                   # says which of them is what
     seen: tuple[float, float, float, float] = WHOLE  # the part of the picture that the network saw: x0 y0 x1 y1
-    seconds: float = 0.0                 # that one moment lasts, where it is a window of frames
+    seconds: float = 0.0                 # that one time step lasts, where it is a window of frames
     boxes: Tensor | None = None          # (F, N, 4) where a detector looked
     mask: Tensor | None = None           # (F, N)
     notes: tuple[tuple[str, ...], ...] = ()  # (F, up to N) what each box holds
     cells: int | None = None             # a side of a grid to be stored, at most
 
 
-class Watcher(Protocol):
+class Sampler(Protocol):
     """Views of one video, and what is made of their frames. All views have frames of the same times."""
 
     def times(self, timeline: Timeline) -> FloatArray: ...
     def layout(self, width: int, height: int) -> Layout: ...
     def views(self) -> dict[str, Size]: ...
-    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]: ...
+    def see(self, frames: Frames, view: str = "") -> Iterator[Extracted]: ...
 
 
 class ImageCache:
@@ -66,13 +74,13 @@ class ImageCache:
         if self.users[key] < 2:
             layers: dict[str, Tensor] = network(torch.from_numpy(frames.pictures))
             return layers
-        places = [(key, time) for time in frames.times.tolist()]
-        missing = [row for row, place in enumerate(places) if place not in self.frames]
+        positions = [(key, time) for time in frames.times.tolist()]
+        missing = [row for row, position in enumerate(positions) if position not in self.frames]
         if missing:
             made = network(torch.from_numpy(frames.pictures[missing]))
             for number, row in enumerate(missing):
-                self.frames[places[row]] = {name: layer[number] for name, layer in made.items()}
-        rows = [self.frames[place] for place in places]
+                self.frames[positions[row]] = {name: layer[number] for name, layer in made.items()}
+        rows = [self.frames[position] for position in positions]
         while len(self.frames) > self.capacity:
             self.frames.popitem(last=False)
         return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
@@ -94,20 +102,20 @@ class ImageView:
         return size.layout(width, height)
 
 
-class PictureWatcher:
+class ImageSampler:
     """Single frames through a picture network."""
 
-    def __init__(self, look: Look, networks: Networks, most: int | None, cache: ImageCache) -> None:
-        self.look = look
-        self.most = most    # of more moments, only so many, evenly chosen: what a captioner reads of them
+    def __init__(self, spec: StreamSpec, networks: Networks, most: int | None, cache: ImageCache) -> None:
+        self.spec = spec
+        self.most = most    # of more time steps, only so many, evenly chosen: what a captioner reads of them
         self.seen = WHOLE
         self.cache = cache
         self.prepare(networks)
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone = find("picture network", PICTURES, self.look.backbone)
-        self.network = networks.get(PICTURES, self.look.backbone, self.look.weights)
-        self.shape = ImageView(self.look.pixels or self.backbone.pixels, self.look.aspect)
+        self.backbone = find("picture network", IMAGE_BACKBONES, self.spec.backbone)
+        self.network = networks.get(IMAGE_BACKBONES, self.spec.backbone, self.spec.weights)
+        self.shape = ImageView(self.spec.pixels or self.backbone.pixels, self.spec.aspect)
         self.cache.users[self.network, self.shape] += 1
 
     def views(self) -> dict[str, Size]:
@@ -117,65 +125,66 @@ class PictureWatcher:
         return self.instants(timeline)
 
     def instants(self, timeline: Timeline) -> FloatArray:
-        times = self.look.instants(timeline)
+        times = self.spec.instants(timeline)
         return times[evenly(len(times), self.most)]
 
     def layout(self, width: int, height: int) -> Layout:
-        layout = ImageView(self.look.pixels or self.backbone.pixels, self.look.aspect).layout(width, height)
+        layout = ImageView(self.spec.pixels or self.backbone.pixels, self.spec.aspect).layout(width, height)
         across, down = layout.crop_width / layout.width, layout.crop_height / layout.height
         self.seen = ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)
         return layout
 
-    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
-        """A frame that is on screen at several of the moments goes through the network once."""
+    def see(self, frames: Frames, view: str = "") -> Iterator[Extracted]:
+        """A frame that is on screen at several of the time steps goes through the network once."""
         _, first, rows = np.unique(frames.times, return_index=True, return_inverse=True)
         once = Frames(frames.pictures[first], frames.times[first])
         layers = self.cache.layers((self.network, self.shape), self.network, once)
         if len(first) < len(rows):
             layers = {name: layer[torch.from_numpy(rows)] for name, layer in layers.items()}
-        cells = self.look.cells if isinstance(self.look, PictureLook) else None
-        yield Moments(frames.times, layers, self.backbone, self.seen, cells=cells)
+        cells = self.spec.cells if isinstance(self.spec, ImageSpec) else None
+        yield Extracted(frames.times, layers, self.backbone, self.seen, cells=cells)
 
 
-class RegionWatcher(PictureWatcher):
+class RegionSampler(ImageSampler):
     """Regions of single frames: a detector's boxes, and an image network's grid pooled inside each.
 
     A network that takes any size reads the detector's images; a graph of one size has a view of its own, and shares its
     pass with other streams at the same frames.
     """
 
-    look: RegionLook
+    spec: RegionSpec
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone = find("detector", DETECTORS, self.look.backbone)
-        eye = find("picture network", PICTURES, self.look.eye)
-        self.network = networks.get(DETECTORS, self.look.backbone, self.look.weights)
-        self.eye, self.grid = networks.get(PICTURES, self.look.eye, self.look.eye_weights), eye.grid
-        self.shape = ImageView(eye.pixels, self.look.aspect)
-        self.own_view = eye.is_graph
+        self.backbone = find("detector", DETECTORS, self.spec.backbone)
+        region = find("picture network", IMAGE_BACKBONES, self.spec.region_backbone)
+        self.network = networks.get(DETECTORS, self.spec.backbone, self.spec.weights)
+        self.region_network = networks.get(IMAGE_BACKBONES, self.spec.region_backbone, self.spec.region_weights)
+        self.grid = region.grid
+        self.shape = ImageView(region.pixels, self.spec.aspect)
+        self.own_view = region.is_graph
         if self.own_view:
-            self.cache.users[self.eye, self.shape] += 1
+            self.cache.users[self.region_network, self.shape] += 1
         self.waiting: deque[tuple[str, Frames]] = deque()  # of one view, until the same frames of the other are here
 
     def views(self) -> dict[str, Size]:
         return {"": self, IMAGES: self.shape} if self.own_view else {"": self}
 
-    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
+    def see(self, frames: Frames, view: str = "") -> Iterator[Extracted]:
         if not self.own_view:
-            yield self.pooled(frames, self.eye(torch.from_numpy(frames.pictures)))
+            yield self.pooled(frames, self.region_network(torch.from_numpy(frames.pictures)))
         elif not self.waiting or self.waiting[0][0] == view:
             self.waiting.append((view, frames))
         else:
             parts = {view: frames, self.waiting[0][0]: self.waiting.popleft()[1]}
-            layers = self.cache.layers((self.eye, self.shape), self.eye, parts[IMAGES])
+            layers = self.cache.layers((self.region_network, self.shape), self.region_network, parts[IMAGES])
             yield self.pooled(parts[""], layers)
 
-    def pooled(self, frames: Frames, layers: dict[str, Tensor]) -> Moments:
+    def pooled(self, frames: Frames, layers: dict[str, Tensor]) -> Extracted:
         """The detector's frames and the image network's layers of the same frames -> regions."""
         detector: Any = self.network
-        found = detector.detect(torch.from_numpy(frames.pictures), k=self.look.regions)
+        found = detector.detect(torch.from_numpy(frames.pictures), k=self.spec.regions)
         if self.grid not in layers:
-            raise WatchwordError(f"{self.look.eye} gives no grid to look for regions in: take another eye")
+            raise WatchwordError(f"{self.spec.region_backbone} has no grid to pool regions from: take another network")
         grid = layers[self.grid].permute(0, 3, 1, 2)  # (F, D, h, w)
         vectors = pool_regions(grid, found.boxes) * found.mask.unsqueeze(2)  # (F, N, D)
         notes = tuple(
@@ -183,47 +192,47 @@ class RegionWatcher(PictureWatcher):
             for row in zip(found.classes.tolist(), found.scores.tolist(), found.mask.tolist(), strict=True)
         )
         boxes = within(self.seen, found.boxes) * found.mask.unsqueeze(2)
-        return Moments(frames.times, {"regions": vectors}, self.backbone, self.seen, 0.0, boxes, found.mask, notes)
+        return Extracted(frames.times, {"regions": vectors}, self.backbone, self.seen, 0.0, boxes, found.mask, notes)
 
 
-class WindowWatcher(PictureWatcher):
+class WindowSampler(ImageSampler):
     """Windows of frames through a motion network, one window at a time.
 
-    Windows may overlap; each frame is decoded and converted once. Beyond the film's ends its first and last frame stand
-    still, so that a window's middle is always the moment that was asked for: the presentation time of the frame then on
-    screen, as in a stream of single frames with the same sampling.
+    Windows may overlap; each frame is decoded and converted once. Beyond the ends of the video its first and last frame
+    are repeated, so that the middle of a window is always the time step: the presentation time of the frame on screen
+    then, as in a stream of single frames with the same sampling.
     """
 
-    look: WindowLook
+    spec: WindowSpec
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone = WINDOWS[self.look.backbone]
-        self.network = networks.get(WINDOWS, self.look.backbone, self.look.weights)
+        self.backbone = WINDOW_BACKBONES[self.spec.backbone]
+        self.network = networks.get(WINDOW_BACKBONES, self.spec.backbone, self.spec.weights)
 
     def times(self, timeline: Timeline) -> FloatArray:
         centres = self.instants(timeline)  # (windows,)
-        steps = (np.arange(self.look.frames) - (self.look.frames - 1) / 2) / self.look.frame_rate
+        steps = (np.arange(self.spec.frames) - (self.spec.frames - 1) / 2) / self.spec.frame_rate
         shown = on_screen(timeline, (centres[:, None] + steps).ravel())  # numbers of frames
-        wanted, places = np.unique(shown, return_inverse=True)
-        self.windows = places.reshape(len(centres), -1)  # (windows, frames) places among the wanted frames
+        wanted, positions = np.unique(shown, return_inverse=True)
+        self.windows = positions.reshape(len(centres), -1)  # (windows, frames) locations among the wanted frames
         self.centres = timeline.times[on_screen(timeline, centres)]
         self.next_window, self.next_frame = 0, 0
-        self.held: dict[int, Any] = {}  # pictures by place, those that a coming window needs
+        self.held: dict[int, Any] = {}  # pictures by location, those that a coming window needs
         return timeline.times[wanted]
 
-    def see(self, frames: Frames, view: str = "") -> Iterator[Moments]:
+    def see(self, frames: Frames, view: str = "") -> Iterator[Extracted]:
         for picture in frames.pictures:
             self.held[self.next_frame] = picture
             self.next_frame += 1
         while self.next_window < len(self.windows) and self.windows[self.next_window, -1] < self.next_frame:
             window = self.windows[self.next_window]
-            clip = torch.from_numpy(np.stack([self.held[place] for place in window.tolist()]))  # (frames, H, W, 3)
+            clip = torch.from_numpy(np.stack([self.held[index] for index in window.tolist()]))  # (frames, H, W, 3)
             time = self.centres[self.next_window : self.next_window + 1]
-            yield Moments(time, self.judge(clip), self.backbone, self.seen, self.look.frames / self.look.frame_rate)
+            yield Extracted(time, self.judge(clip), self.backbone, self.seen, self.spec.frames / self.spec.frame_rate)
             self.next_window += 1
             begin = self.windows[self.next_window, 0] if self.next_window < len(self.windows) else self.next_frame
-            for place in [place for place in self.held if place < begin]:
-                del self.held[place]
+            for position in [position for position in self.held if position < begin]:
+                del self.held[position]
 
     def judge(self, clip: Tensor) -> dict[str, Tensor]:
         """Layers of one window, each (1, ...)."""
@@ -231,14 +240,14 @@ class WindowWatcher(PictureWatcher):
         return layers
 
 
-class FlowWatcher(WindowWatcher):
+class FlowSampler(WindowSampler):
     """Windows of optical flow: through I3D's flow network, or described by hand."""
 
-    look: FlowLook
+    spec: FlowSpec
 
     def prepare(self, networks: Networks) -> None:
-        self.backbone = FLOWS[self.look.backbone]
-        self.network = networks.get(FLOWS, self.look.backbone, self.look.weights)
+        self.backbone = FLOW_BACKBONES[self.spec.backbone]
+        self.network = networks.get(FLOW_BACKBONES, self.spec.backbone, self.spec.weights)
 
     def judge(self, clip: Tensor) -> dict[str, Tensor]:
         motion = pixel_flow(clip)  # (frames - 1, 2, H, W)
@@ -257,7 +266,7 @@ def describe_flow(motion: Tensor) -> Tensor:
 
     Histograms of flow as in Laptev et al. 2008: each pixel gives its speed to the two nearest of eight directions, and
     the mean over time and over each of 4 x 4 cells is kept; the ninth number is the mean square, which tells a little
-    motion everywhere from much in one place. Speeds are in hundredths of the picture's width.
+    motion everywhere from much in one location. Speeds are in hundredths of the picture's width.
     """
     across, down = motion.mul(100 / motion.shape[3]).unbind(1)  # (steps, H, W)
     speed = torch.hypot(across, down)
@@ -269,16 +278,16 @@ def describe_flow(motion: Tensor) -> Tensor:
     return torch.nn.functional.adaptive_avg_pool2d(maps, CELLS).permute(1, 2, 0)
 
 
-WATCHERS: dict[type[Look], type[PictureWatcher]] = {
-    PictureLook: PictureWatcher,
-    RegionLook: RegionWatcher,
-    WindowLook: WindowWatcher,
-    FlowLook: FlowWatcher,
+SAMPLERS: dict[type[StreamSpec], type[ImageSampler]] = {
+    ImageSpec: ImageSampler,
+    RegionSpec: RegionSampler,
+    WindowSpec: WindowSampler,
+    FlowSpec: FlowSampler,
 }
 
 
 def on_screen(timeline: Timeline, seconds: FloatArray) -> Any:
-    """The number of the frame that is shown at each time; before the film the first, after it the last."""
+    """The number of the frame that is shown at each time; before the video the first, after it the last."""
     return (np.searchsorted(timeline.times, seconds + 1e-6, side="right") - 1).clip(0)
 
 
