@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from watchword.captioning.captioner import Captioner
 from watchword.data.annotations import read_annotations
 from watchword.research.analysis.grounding import on_regions
 from watchword.research.shapes import Truth, kind_of, meaning, read_truth
-from watchword.training.captioner import LoadedCaptioner
 
 LOOKS = ("object", "colour", "texture", "size")
 
@@ -32,7 +32,7 @@ def names_subject(word: str, truth: Truth) -> bool:
 
 @torch.no_grad()
 def measure(run: Path, folder: Path) -> dict[str, float]:
-    captioner = LoadedCaptioner.load(run)
+    captioner = Captioner.load(run)
     truths = read_truth(folder / "truth.jsonl")
     clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
     found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": [],

@@ -1,8 +1,8 @@
-"""What does describing films cost? Start-up, the first sentence, and seconds for a minute of film by stage.
+"""What does describing videos cost? Start-up, the first caption, and seconds for a minute of video by stage.
 
     python benchmarks/describe.py FILMS... [--model RUN] [--rounds 3] [--transnet]
 
-Start-up and the first sentence are whole commands, measured from outside: wall seconds are what a person waits (on an
+Start-up and the first caption are whole commands, measured from outside: wall seconds are what a person waits (on an
 idle machine), CPU seconds what it costs anywhere. The stages of a timeline are measured inside, in one process with one
 thread, by CPU seconds, the decoder's thread included: finding cuts (by histogram; with --transnet by TransNetV2 too),
 decoding and scaling, the networks, the sentences.
@@ -23,10 +23,9 @@ from typing import Any
 
 import torch
 
-from watchword.captioning import segmentation as cutting
-from watchword.captioning.captioner import Describer
-from watchword.captioning.generation import Voice
-from watchword.captioning.options import Asked
+from watchword.captioning import segmentation
+from watchword.captioning.captioner import Captioner
+from watchword.captioning.pipeline import DescribeOptions, caption_video
 from watchword.features.samplers import ImageSampler
 from watchword.video import read_timeline
 
@@ -35,7 +34,7 @@ STEPS = {
     "watchword --help": "from watchword.cli.main import app\ntry: app(['--help'])\nexcept SystemExit: pass",
     "numpy, av": "import numpy, av",
     "torch": "import torch",
-    "describer": "import watchword.captioning.captioner",
+    "captioner": "import watchword.captioning.captioner",
 }
 
 
@@ -47,10 +46,10 @@ def command(words: list[str]) -> tuple[float, float]:
     return time.perf_counter() - begin, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def start_up(film: Path, model: str | None, rounds: int) -> None:
+def start_up(video: Path, model: str | None, rounds: int) -> None:
     steps = {name: ["-c", code] for name, code in STEPS.items()}
-    steps["first sentence"] = ["-m", "watchword", "describe", str(film), "--whole"]
-    steps["first sentence"] += ["--model", model] if model else []
+    steps["first caption"] = ["-m", "watchword", "describe", str(video), "--whole"]
+    steps["first caption"] += ["--model", model] if model else []
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(rounds):
         for name, words in steps.items():
@@ -85,25 +84,26 @@ class Stages:
             setattr(owner, name, whole)
 
 
-def timelines(films: list[Path], describer: Describer, detectors: list[str]) -> None:
-    minutes = sum(read_timeline(film, lambda line: None).end for film in films) / 60
+def timelines(videos: list[Path], captioner: Captioner, detectors: list[str]) -> None:
+    minutes = sum(read_timeline(video, lambda line: None).end for video in videos) / 60
     torch.set_num_threads(1)
     for name in detectors:
-        cutting.is_present = lambda _, answer=name == "transnetv2": answer  # type: ignore[misc]
+        segmentation.is_present = lambda _, answer=name == "transnetv2": answer  # type: ignore[misc]
         stages = Stages()
         begin, wall = time.process_time(), time.perf_counter()
-        num_shots = 0
+        num_segments = 0
         with (
-            stages.watching(cutting.CutFilm, "feed", "cuts"),
+            stages.watching(segmentation.Segmenter, "feed", "cuts"),
             stages.watching(ImageSampler, "see", "pictures' network"),
-            stages.watching(Voice, "think", "sentences"),
+            stages.watching(Captioner, "generate", "captions"),
         ):
-            for film in films:
-                seconds = read_timeline(film, lambda line: None).end
-                num_shots += sum(1 for _ in describer.shots(film, seconds, [], Asked(timeline=True)))
+            for video in videos:
+                num_segments += sum(1 for _ in caption_video(captioner, video, DescribeOptions(timeline=True)))
         total = time.process_time() - begin
         stages.seconds["decoding, scaling, the rest"] = total - sum(stages.seconds.values())
-        print(f"timeline, cuts by {name}: {num_shots} shots of {minutes:.1f} minutes of film; CPU s a film minute")
+        print(
+            f"timeline, cuts by {name}: {num_segments} segments of {minutes:.1f} minutes; CPU s a minute of video"
+        )
         for stage, seconds in stages.seconds.items():
             print(f"  {stage:40s}{seconds / minutes:8.2f}")
         print(f"  {'all':40s}{total / minutes:8.2f}   {60 * minutes / total:.1f} times real time on one core")
@@ -113,14 +113,14 @@ def timelines(films: list[Path], describer: Describer, detectors: list[str]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("films", nargs="+", type=Path)
+    parser.add_argument("videos", nargs="+", type=Path)
     parser.add_argument("--model")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--transnet", action="store_true")
     arguments = parser.parse_args()
-    start_up(arguments.films[0], arguments.model, arguments.rounds)
+    start_up(arguments.videos[0], arguments.model, arguments.rounds)
     detectors = ["histogram", "transnetv2"] if arguments.transnet else ["histogram"]
-    timelines(arguments.films, Describer.open(arguments.model), detectors)
+    timelines(arguments.videos, Captioner.load(arguments.model), detectors)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from watchword.captioning.bundle import find_captioner
-from watchword.captioning.generation import Voice
+from watchword.captioning.captioner import Captioner
 from watchword.data.annotations import read_annotations
 from watchword.data.dataset import encode_captions, evenly_chosen, pad_captions, pad_streams
 from watchword.decoding import teacher_force
@@ -25,16 +24,19 @@ from watchword.types import Clip
 
 
 @torch.inference_mode()
-def log_probabilities(voice: Voice, clips: list[Clip], store: Store, most: int) -> tuple[np.ndarray, ...]:
+def log_probabilities(captioner: Captioner, clips: list[Clip], store: Store, most: int) -> tuple[np.ndarray, ...]:
     """(films, words): how likely each film makes each word of all sentences; and of which film and sentence it is."""
-    arrays = {stream: [store.read(clip.video, stream) for clip in clips] for stream in voice.streams}
-    streams = {name: pad_streams([evenly_chosen(one, voice.moments) for one in some]) for name, some in arrays.items()}
+    data = captioner.bundle.recipe.data
+    arrays = {stream: [store.read(clip.video, stream) for clip in clips] for stream in captioner.streams}
+    streams = {
+        name: pad_streams([evenly_chosen(one, data.max_time_steps) for one in some]) for name, some in arrays.items()
+    }
     found, films, sentences = [], [], []
     for row, clip in enumerate(clips):
         captions = clip.captions[:: max(1, len(clip.captions) // most)][:most]
-        words = pad_captions([encode_captions(captions, voice.vocabulary, voice.max_words)])[:, :, 1:]  # (1, S, T)
+        words = pad_captions([encode_captions(captions, captioner.vocabulary, data.max_words)])[:, :, 1:]  # (1, S, T)
         every = words.expand(len(clips), -1, -1)
-        said = voice.speaker.log_probabilities(teacher_force(voice.speaker, streams, every).outputs)
+        said = captioner.model.log_probabilities(teacher_force(captioner.model, streams, every).outputs)
         real = (words[0] != PAD) & (words[0] != UNK)
         found.append(said.gather(-1, every.unsqueeze(-1)).squeeze(-1)[:, real].numpy())
         films.append(np.full(int(real.sum()), row))
@@ -61,8 +63,8 @@ def main() -> None:
     clips = [clip for clip in read_annotations(words.captions) if clip.split == words.split]
     print(f"{len(clips)} films of {words.split}\n{'':24}   own  other  worth   R@1   R@5   film R@1")
     for name in words.captioners:
-        voice = Voice.load(find_captioner(name))
-        log_probs, films, sentences = log_probabilities(voice, clips, Store(words.store), words.sentences)
+        captioner = Captioner.load(name)
+        log_probs, films, sentences = log_probabilities(captioner, clips, Store(words.store), words.sentences)
         own = log_probs[films, np.arange(len(films))]
         other = (log_probs.sum(0) - own) / (len(clips) - 1)
         places, whole = found_again(log_probs, films, sentences), found_again(log_probs, films, films)

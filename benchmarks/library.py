@@ -1,8 +1,8 @@
-"""How fast a library is: adding films, searching words, searching meanings.
+"""How fast a library is: adding videos, searching words, searching meanings.
 
-    python benchmarks/library.py [--films 1000] [--shots 10] [--captions captions.jsonl.gz] [--meaning]
+    python benchmarks/library.py [--videos 1000] [--segments 10] [--captions captions.jsonl.gz] [--semantic]
 
-Sentences are people's captions of a data set's training split, or made of a few words where none is given.
+Captions are people's captions of a data set's training split, or made of a few words where none is given.
 Seconds of CPU, the median of 20 searches; each opens the file anew, as the command line does.
 """
 
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.captioning.description import Caption, Description, Segment, Word
 from watchword.library import Library
 
 WORDS = (
@@ -37,12 +37,12 @@ def sentences(captions: Path | None, generator: random.Random) -> Callable[[], s
     return lambda: generator.choice(said)
 
 
-def film(number: int, num_shots: int, say: Callable[[], str], generator: random.Random) -> Description:
-    shots = []
-    for place in range(num_shots):
+def video(number: int, num_segments: int, say: Callable[[], str], generator: random.Random) -> Description:
+    segments = []
+    for place in range(num_segments):
         words = tuple(Word(word, generator.random(), {"appearance": 10.0 * place}) for word in say().split())
-        shots.append(Shot(10.0 * place, 10.0 * place + 10, (Sentence(words, generator.random()),)))
-    return Description(Path(f"film{number}.mp4"), 10.0 * num_shots, "benchmark", tuple(shots))
+        segments.append(Segment(10.0 * place, 10.0 * place + 10, (Caption(words, generator.random()),)))
+    return Description(Path(f"video{number}.mp4"), 10.0 * num_segments, "benchmark", tuple(segments))
 
 
 def milliseconds(work: Callable[[], object], times: int = 20) -> tuple[float, float]:
@@ -57,39 +57,39 @@ def milliseconds(work: Callable[[], object], times: int = 20) -> tuple[float, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--films", type=int, default=1000)
-    parser.add_argument("--shots", type=int, default=10)
+    parser.add_argument("--videos", type=int, default=1000)
+    parser.add_argument("--segments", type=int, default=10)
     parser.add_argument("--captions", type=Path)
-    parser.add_argument("--meaning", action="store_true")
+    parser.add_argument("--semantic", action="store_true")
     chosen = parser.parse_args()
     generator = random.Random(0)
     say = sentences(chosen.captions, generator)
     with tempfile.TemporaryDirectory() as folder:
         library = Library(Path(folder) / "library.db")
-        films = [film(number, chosen.shots, say, generator) for number in range(chosen.films)]
+        videos = [video(number, chosen.segments, say, generator) for number in range(chosen.videos)]
         cpu, clock = time.process_time(), time.perf_counter()
-        for number, one in enumerate(films):
-            library.add(one, name=one.film.name, identity=str(number), source=None, evidence=None)
-        cpu, clock = (1e3 * (now - then) / len(films) for now, then in
+        for number, one in enumerate(videos):
+            library.add(one, name=one.video.name, identity=str(number), source=None, explanation=None)
+        cpu, clock = (1e3 * (now - then) / len(videos) for now, then in
                       ((time.process_time(), cpu), (time.perf_counter(), clock)))  # fmt: skip
         size = library.path.stat().st_size
-        print(f"{len(films)} films of {chosen.shots} shots: {size / 1e6:.1f} MB")
-        print(f"{'add a film':30}{cpu:8.2f} ms CPU {clock:8.2f} ms")
+        print(f"{len(videos)} videos of {chosen.segments} segments: {size / 1e6:.1f} MB")
+        print(f"{'add a video':30}{cpu:8.2f} ms CPU {clock:8.2f} ms")
 
         def report(name: str, work: Callable[[], object], found: object = "") -> None:
             cpu, clock = milliseconds(work)
             print(f"{name:30}{cpu:8.2f} ms CPU {clock:8.2f} ms  {found}")
 
-        report("the newest 50 films", library.films)
+        report("the newest 50 videos", library.videos)
         for query in QUERIES:
             report(f"search {query}", lambda query=query: library.search(query), library.count_hits(query))  # type: ignore[misc]
-        if chosen.meaning:
+        if chosen.semantic:
             cpu = time.process_time()
-            count = library.understand()
+            count = library.embed()
             print(f"{count} distinct sentences understood in {time.process_time() - cpu:.1f} s CPU")
             for query in MEANINGS:
-                total = library.count_hits(query, meaning=True)
-                report(f"meaning {query}", lambda query=query: library.search(query, meaning=True), total)  # type: ignore[misc]
+                total = library.count_hits(query, semantic=True)
+                report(f"meaning {query}", lambda query=query: library.search(query, semantic=True), total)  # type: ignore[misc]
             print(f"{library.path.stat().st_size / 1e6:.1f} MB with vectors")
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from watchword.research.shapes import Film, ShapesConfig, draw_films, streams_of
+from watchword.research.shapes import DrawnVideo, ShapesConfig, draw_videos, streams_of
 from watchword.types import FloatArray
 
 STREAMS = ("appearance", "motion", "scene", "movement", "regions", "moving_regions")
@@ -25,33 +25,33 @@ SIGNED = 61  # of `moving_regions`: the regions and their signed changes; amount
 Seen = dict[str, FloatArray]  # stream -> (F, N, D)
 
 
-def middle(film: Film) -> int:
+def middle(film: DrawnVideo) -> int:
     """A frame in the middle of the event that shows the subject."""
     start, end = film.truth.event
     shown = [frame for frame in range(start, end) if film.truth.visible[frame, film.truth.subject]]
     return shown[len(shown) // 2]
 
 
-def over_time(*names: str) -> Callable[[Film, Seen], FloatArray]:
+def over_time(*names: str) -> Callable[[DrawnVideo, Seen], FloatArray]:
     """Means over the film, of signed values and of sizes."""
     return lambda film, seen: np.concatenate([
         part for name in names for part in (seen[name].mean((0, 1)), np.abs(seen[name]).mean((0, 1)))
     ])  # fmt: skip
 
 
-def background(film: Film, seen: Seen) -> FloatArray:
+def background(film: DrawnVideo, seen: Seen) -> FloatArray:
     empty = [slot for slot, thing in enumerate(film.truth.things) if thing is None]
     return seen["regions"][middle(film), empty].mean(0)
 
 
-VIEWS: dict[str, Callable[[Film, Seen], FloatArray]] = {
+VIEWS: dict[str, Callable[[DrawnVideo, Seen], FloatArray]] = {
     "the subject's region": lambda film, seen: seen["regions"][middle(film), film.truth.subject],
     "appearance and motion": over_time("appearance", "motion"),
     "scene and movement": over_time("scene", "movement"),
     "all regions": over_time("regions"),
     "background boxes": background,
 }
-QUESTIONS: dict[str, Callable[[Film], str]] = {
+QUESTIONS: dict[str, Callable[[DrawnVideo], str]] = {
     "object": lambda film: film.truth.facts.subject.object,
     "colour": lambda film: film.truth.facts.subject.colour,
     "texture": lambda film: film.truth.facts.subject.texture,
@@ -111,7 +111,7 @@ def untold(values: Tensor, there: Tensor, labels: tuple[Tensor, Tensor], train: 
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    films = list(draw_films(ShapesConfig(films=600, distractors=3)))
+    films = list(draw_videos(ShapesConfig(count=600, distractors=3)))
     seen = [{name: one.values for name, one in streams_of(film, STREAMS).items()} for film in films]
     train = torch.tensor([film.split != "test" for film in films])
     answers = {name: numbered([ask(film) for film in films]) for name, ask in QUESTIONS.items()}

@@ -28,7 +28,7 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Forty drawn films with captions, truth and features."""
     folder = tmp_path_factory.mktemp("shapes")
-    write_shapes(folder, ShapesConfig(films=40))
+    write_shapes(folder, ShapesConfig(count=40))
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Films for libraries, and what tests and their child processes do with them: without a network."""
+"""Videos for libraries, and what tests and their child processes do with them: without a network."""
 
 import os
 import signal
@@ -9,57 +9,57 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from watchword.captioning.description import Description, Sentence, Shot, Word
-from watchword.captioning.options import Asked
+from watchword.captioning.description import Caption, Description, Segment, Word
 from watchword.library import Library
 
 ROOT = Path(__file__).parents[1]
 
 
-def said(text: str, confidence: float = 0.5) -> Sentence:
-    return Sentence(tuple(Word(word, 0.123456, {"appearance": 1.23456}) for word in text.split(" ")), confidence)
+def said(text: str, confidence: float = 0.5) -> Caption:
+    return Caption(tuple(Word(word, 0.123456, {"appearance": 1.23456}) for word in text.split(" ")), confidence)
 
 
-def film(*sentences: str | Sentence, path: str = "holiday/beach.mp4") -> Description:
-    """A shot of ten seconds for each sentence."""
-    shots = tuple(
-        Shot(10.0 * place, 10.0 * place + 10, (text if isinstance(text, Sentence) else said(text),))
-        for place, text in enumerate(sentences)
+def video(*captions: str | Caption, path: str = "holiday/beach.mp4") -> Description:
+    """A segment of ten seconds for each caption."""
+    segments = tuple(
+        Segment(10.0 * place, 10.0 * place + 10, (text if isinstance(text, Caption) else said(text),))
+        for place, text in enumerate(captions)
     )
-    return Description(Path(path), 10.0 * max(1, len(shots)), "light", shots)
+    return Description(Path(path), 10.0 * max(1, len(segments)), "light", segments)
 
 
-def add(library: Library, *sentences: str | Sentence, identity: str = "", **more: Any) -> int:
-    about = {"name": "beach.mp4", "identity": identity or repr(sentences), "source": None, "evidence": None} | more
-    return library.add(film(*sentences), **about)
+def add(library: Library, *captions: str | Caption, identity: str = "", **more: Any) -> int:
+    about = {"name": "beach.mp4", "identity": identity or repr(captions), "source": None, "explanation": None} | more
+    return library.add(video(*captions), **about)
 
 
 def found(library: Library, query: str, **more: Any) -> list[str]:
-    return [hit.sentence for hit in library.search(query, **more)]
+    return [hit.caption for hit in library.search(query, **more)]
 
 
 class Stub:
-    """A describer that says what it is told, shot by shot, and remembers what it was asked."""
+    """A captioner with given captions, one for each segment; it records its calls."""
 
     name, hint = "stub", ""
 
-    def __init__(self, *sentences: str, stop_after: int = 99) -> None:
-        self.sentences, self.stop_after = sentences, stop_after
-        self.asked: list[tuple[str, float]] = []
+    def __init__(self, *captions: str, stop_after: int = 99) -> None:
+        self.captions, self.stop_after = captions, stop_after
+        self.calls: list[tuple[str, float]] = []
 
-    def shots(
-        self, path: Path, seconds: float, warnings: list[str], asked: Asked, start: float = 0.0
-    ) -> Iterator[Shot]:
-        self.asked.append((path.name, start))
+    def caption_video(
+        self, captioner: object, path: Path, options: object, *, seconds: float, start: float, warnings: list[str]
+    ) -> Iterator[Segment]:
+        """In place of the pipeline's."""
+        self.calls.append((path.name, start))
         if "bad" in path.name:
             raise RuntimeError("boom")
-        step = seconds / len(self.sentences)
-        for number, sentence in enumerate(self.sentences):
+        step = seconds / len(self.captions)
+        for number, caption in enumerate(self.captions):
             if step * number >= start - 1e-3:
                 if number == self.stop_after:
                     print("in the middle", flush=True)
                     signal.pause()
-                yield Shot(step * number, step * (number + 1), (said(sentence),))
+                yield Segment(step * number, step * (number + 1), (said(caption),))
 
 
 def child(script: str, path: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -1,4 +1,4 @@
-"""A child that does what a hostile film might make a decoder do: python -m misbehaving_process."""
+"""A child that does what a hostile video might make a decoder do: python -m misbehaving_process."""
 
 import ctypes
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from watchword.errors import WatchwordError
-from watchword.server.subprocesses import Message, answer_questions
+from watchword.server.subprocesses import Message, serve_requests
 
 
 def answer(question: Message) -> Iterator[Message]:
@@ -50,5 +50,5 @@ def answer(question: Message) -> Iterator[Message]:
 
 
 if __name__ == "__main__":
-    answer_questions(answer, memory_bytes=256 << 20)
+    serve_requests(answer, memory_bytes=256 << 20)
     sys.exit(0)

@@ -1,4 +1,4 @@
-"""A server for tests, in a thread, with a teller that does as it is told; and a client that sends what none would."""
+"""A server for tests, in a thread, with a fake captioner; and a client that can send malformed requests."""
 
 import http.client
 import json
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.captioning.description import Caption, Description, Segment, Word
 from watchword.cli.serve import listen
 from watchword.server.app import web_server
-from watchword.server.auth import Door
-from watchword.server.caption_process import Greeting, Told
+from watchword.server.auth import AccessPolicy
+from watchword.server.caption_process import CaptionerInfo, CaptionUpdate
 from watchword.server.schemas import Limits
 from watchword.server.service import Service
-from watchword.server.subprocesses import ChildDied
+from watchword.server.subprocesses import ProcessDied
 
 WAIT_SECONDS = 120.0  # of a busy machine
 
@@ -61,20 +61,20 @@ class Client:
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, headers=headers)
 
-    def upload(self, film: bytes | Path, name: str = "clip.mp4", quoted: bool = True, **headers: str) -> Answer:
-        body = film.read_bytes() if isinstance(film, Path) else film
+    def upload(self, video: bytes | Path, name: str = "clip.mp4", quoted: bool = True, **headers: str) -> Answer:
+        body = video.read_bytes() if isinstance(video, Path) else video
         named = {"X-Watchword-Name": quote(name, safe="") if quoted else name}
-        return self.ask("POST", "/api/films", body, {**named, **headers})
+        return self.ask("POST", "/api/videos", body, {**named, **headers})
 
     def job(self, job: str) -> Any:
         return self.get(f"/api/jobs/{job}").json
 
-    def described(self, film: bytes | Path, name: str = "clip.mp4") -> int:
-        """Uploads a film and waits: its number."""
-        answer = self.upload(film, name)
+    def described(self, video: bytes | Path, name: str = "clip.mp4") -> int:
+        """Uploads a video and waits: its number."""
+        answer = self.upload(video, name)
         assert answer.status == 202, answer.body
         done = self.wait_for(answer.json["job"], "done")
-        return int(done["film"])
+        return int(done["video"])
 
     def wait_for(self, job: str, *states: str) -> Any:
         wait(lambda: self.job(job)["state"] in {*states, "done", "failed", "cancelled"})
@@ -97,50 +97,50 @@ def wait(until: Any, seconds: float = WAIT_SECONDS) -> None:
         time.sleep(0.02)
 
 
-def said(text: str, confidence: float = 0.5) -> Sentence:
-    return Sentence(tuple(Word(word, 0.5, {"appearance": 0.5}) for word in text.split()), confidence)
+def said(text: str, confidence: float = 0.5) -> Caption:
+    return Caption(tuple(Word(word, 0.5, {"appearance": 0.5}) for word in text.split()), confidence)
 
 
-class FakeTeller:
-    """Says of every film "a dog runs", as soon as it may; dies when it is stopped in the middle, as a child does."""
+class FakeCaptionProcess:
+    """Says of every video "a dog runs", as soon as it may; dies when it is stopped in the middle, as a child does."""
 
     def __init__(self) -> None:
-        self.may_tell = threading.Event()
-        self.may_tell.set()
+        self.may_continue = threading.Event()
+        self.may_continue.set()
         self.stopped = threading.Event()
-        self.deaths: list[ChildDied] = []    # that will come, one a film
-        self.told: list[str] = []
+        self.deaths: list[ProcessDied] = []    # that will come, one a video
+        self.names: list[str] = []
 
-    def greet(self) -> Greeting:
-        return Greeting("fake", "a hint", meaning=False)
+    def info(self) -> CaptionerInfo:
+        return CaptionerInfo("fake", "a hint", semantic_search=False)
 
-    def tell(self, path: Path, name: str, seconds: float) -> Generator[Told]:
+    def describe(self, path: Path, name: str, seconds: float) -> Generator[CaptionUpdate]:
         self.stopped.clear()
-        self.told.append(name)
+        self.names.append(name)
         assert path.is_file()
-        yield Told(seconds / 2, "a dog")
-        while not self.may_tell.wait(0.01):
+        yield CaptionUpdate(seconds / 2, "a dog")
+        while not self.may_continue.wait(0.01):
             if self.stopped.is_set():
-                raise ChildDied("its decoder crashed (SIGKILL)", is_final=False)
+                raise ProcessDied("its decoder crashed (SIGKILL)", is_final=False)
         if self.deaths:
             raise self.deaths.pop(0)
-        shots = (
-            Shot(0.0, seconds / 2, (said("a dog runs", 0.7), said("a cat runs", 0.2))),
-            Shot(seconds / 2, seconds, (said("a man <b>sleeps</b>", 0.3),)),
+        segments = (
+            Segment(0.0, seconds / 2, (said("a dog runs", 0.7), said("a cat runs", 0.2))),
+            Segment(seconds / 2, seconds, (said("a man <b>sleeps</b>", 0.3),)),
         )
-        description = Description(Path(name), seconds, "fake", shots, ("one line of damage",))
-        yield Told(seconds, "a dog runs", description, {"version": 1, "film": name, "shots": []})
+        description = Description(Path(name), seconds, "fake", segments, ("one line of damage",))
+        yield CaptionUpdate(seconds, "a dog runs", description, {"version": 2, "video": name, "segments": []})
 
     def stop(self) -> None:
         self.stopped.set()
 
 
 @contextmanager
-def serving(service: Service, door: Door | None = None) -> Iterator[Client]:
+def serving(service: Service, policy: AccessPolicy | None = None) -> Iterator[Client]:
     """A real server on a real port, for as long as the block."""
     with listen("127.0.0.1", 0) as listening, service:
         port = listening.getsockname()[1]
-        server = web_server(service, door or Door.of("127.0.0.1", port, (), "unused"))
+        server = web_server(service, policy or AccessPolicy.of("127.0.0.1", port, (), "unused"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
@@ -155,8 +155,8 @@ def limits_of(**limits: Any) -> Limits:
     return Limits(**{"bytes": 4_000_000, "seconds": 60, "queue": 3} | limits)
 
 
-def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeTeller]:
+def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeCaptionProcess]:
     service = Service(folder / "library.db", None, limits_of(**limits))
-    teller = FakeTeller()
-    service.teller = service.worker.teller = teller  # type: ignore[assignment]
-    return service, teller
+    captioner = FakeCaptionProcess()
+    service.captioner = service.worker.captioner = captioner  # type: ignore[assignment]
+    return service, captioner

@@ -13,7 +13,7 @@ from watchword.layers.attention import masked_softmax
 from watchword.layers.masking import attentions_through, keep_largest
 from watchword.models import build_model
 from watchword.research.papers.global2local import draw
-from watchword.research.papers.global2local_curves import masking_curves
+from watchword.research.papers.global2local_ablation import ablation_curves
 from watchword.training import train
 from watchword.training.evaluation import Search
 
@@ -82,7 +82,7 @@ epochs = 2
 learning_rate = 1e-2
 """)
     run = train(read_recipe(recipe), tmp_path / "run")
-    curves = masking_curves(run, "val", (0.0, 1.0), Search(1), metrics=("BLEU", "ROUGE_L"))
+    curves = ablation_curves(run, "val", (0.0, 1.0), Search(1), metrics=("BLEU", "ROUGE_L"))
     assert set(curves.masked) == {"attend.appearance", "attend.motion"}
     for scores in curves.masked.values():
         assert scores[0] == curves.whole

@@ -44,7 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with an MSVD of 40 drawn videos; the first of each split has no features."""
     folder = tmp_path / "data"
     monkeypatch.setenv("WATCHWORD_DATA", str(folder))
-    write_shapes(folder / "msvd", ShapesConfig(films=40))
+    write_shapes(folder / "msvd", ShapesConfig(count=40))
     (folder / "features").mkdir()
     (folder / "msvd" / "store").rename(folder / "features" / "msvd")
     rows = [json.loads(line) for line in (folder / "msvd" / "captions.jsonl").read_text().splitlines()]

@@ -16,16 +16,16 @@ import watchword
 from conftest import weights_or_skip
 from watchword.atomic_io import write_whole
 from watchword.captioning import calibrate as calibrating
-from watchword.captioning.bundle import CaptionerFolder, find_captioner
-from watchword.captioning.calibrate import calibrate, pack, people_no_better
-from watchword.captioning.confidence import Calibration, confidence, fit, out_of_fold, rank_correlation, signs
-from watchword.captioning.extend import grow
-from watchword.captioning.requirements import choose_captioner, missing_weights
+from watchword.captioning.bundle import CaptionerBundle, choose_bundle, find_bundle, missing_weights
+from watchword.captioning.calibrate import calibrate, no_better_shares
+from watchword.captioning.confidence import Calibration, confidence, confidence_features, fit, out_of_fold
+from watchword.captioning.export import export, extend_vocabulary
 from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.decoding import Hypotheses, mbr_decode
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
+from watchword.metrics.statistics import rank_correlation
 from watchword.models.checkpoint import load_model, read_tensors
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
@@ -56,12 +56,12 @@ def test_a_calibration_learns_how_often_a_sign_is_right() -> None:
         assert calibration({"mean_log_probability": value}) == pytest.approx(true, abs=0.03)
 
 
-def test_few_films_do_not_turn_what_is_known_upside_down() -> None:
+def test_few_videos_do_not_turn_what_is_known_upside_down() -> None:
     found = [{"mean_log_probability": float(value)} for value in np.linspace(-3, -1, 25)]
-    against = fit(found, np.linspace(0.6, 0.4, 25).tolist())  # by chance, likelier sentences were a little worse
+    against = fit(found, np.linspace(0.6, 0.4, 25).tolist())  # by chance, likelier captions were a little worse
     assert against(found[0]) < against(found[-1])
     many = fit(found * 40, np.linspace(0.6, 0.4, 25).tolist() * 40)
-    assert many(found[0]) > many(found[-1])  # a thousand films are believed
+    assert many(found[0]) > many(found[-1])  # a thousand videos are believed
 
 
 def test_shares_of_nothing_but_one_stay_below_one() -> None:
@@ -71,7 +71,7 @@ def test_shares_of_nothing_but_one_stay_below_one() -> None:
     assert fit(same, [0.5] * 30)(same[0]) == pytest.approx(0.5)
 
 
-def test_a_film_is_not_judged_by_a_calibration_that_has_seen_it() -> None:
+def test_a_video_is_not_judged_by_a_calibration_that_has_seen_it() -> None:
     random = np.random.default_rng(1)
     found = [{"mean_log_probability": float(value)} for value in random.normal(size=40)]
     shares = random.random(40).tolist()
@@ -85,24 +85,24 @@ def test_without_calibration_confidence_is_the_mean_probability_of_a_word() -> N
     assert confidence(None, {"mean_log_probability": float(np.log(0.25))}) == pytest.approx(0.25)
 
 
-def test_a_sentence_is_compared_with_what_each_person_said() -> None:
+def test_a_caption_is_compared_with_what_each_person_said() -> None:
     cat = Clip("cat", "val", ("a cat sleeps on a sofa", "a cat sleeps on a sofa", "the weather is fine today"))
     dog = Clip("dog", "val", ("a dog runs in the park", "one dog", "purple monkeys shout loudly"))
-    same, none = people_no_better([cat, dog], ["a cat sleeps on a sofa", "nothing of it at all"])
+    same, none = no_better_shares([cat, dog], ["a cat sleeps on a sofa", "nothing of it at all"])
     assert same == pytest.approx((5 / 6 + 5 / 6 + 1) / 3)  # ties with the two who said it, better than all without one
     assert none == pytest.approx(1 / 6)  # ties with the two with whom nobody agrees
-    _, better = people_no_better([cat, dog], ["a cat sleeps", "one dog runs in the park"])
+    _, better = no_better_shares([cat, dog], ["a cat sleeps", "one dog runs in the park"])
     assert better == pytest.approx(4 / 6)  # than everybody who spoke of the dog, not than the two who agree on the cat
 
 
 def test_calibrating_on_the_test_split_is_refused(tmp_path: Path) -> None:
-    folder = CaptionerFolder(write_captioner(tmp_path / "tiny"))
+    folder = CaptionerBundle(write_captioner(tmp_path / "tiny"))
     with pytest.raises(WatchwordError, match="test split"):
         calibrate(folder, tmp_path, tmp_path, "test")
 
 
 def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = CaptionerFolder(write_captioner(tmp_path / "tiny"))
+    folder = CaptionerBundle(write_captioner(tmp_path / "tiny"))
     random = np.random.default_rng(0)
     store = Store(tmp_path / "store")
     rows = []
@@ -118,11 +118,11 @@ def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pyt
     done.calibration.save(folder.folder)
     again = Calibration.load(folder.folder)
     assert again == done.calibration
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    found = watchword.describe(film, folder.folder)
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(video, folder.folder)
     mean = float(np.log([word.probability for word in found.best.words]).mean()) if found.best else 0
     assert found.confidence != pytest.approx(np.exp(mean), abs=1e-3)
-    monkeypatch.setattr(calibrating, "FEWEST", 25)
+    monkeypatch.setattr(calibrating, "MIN_VIDEOS", 25)
     with pytest.raises(WatchwordError, match="24 val videos"):
         calibrate(folder, tmp_path / "captions.jsonl", store.folder)
     (folder.folder / "calibration.json").write_text("{")
@@ -134,20 +134,20 @@ def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_packed_captioner_says_the_same_in_half_the_bytes(tmp_path: Path) -> None:
-    whole = CaptionerFolder(write_captioner(tmp_path / "whole"))
-    packed = pack([whole], tmp_path / "packed")
+    whole = CaptionerBundle(write_captioner(tmp_path / "whole"))
+    packed = export([whole], tmp_path / "packed")
     assert {path.name for path in packed.folder.iterdir()} == {
         "model.safetensors", "recipe.toml", "streams.json", "vocabulary.txt",
     }  # fmt: skip
     tensors, _ = read_tensors(packed.folder / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     assert packed.settings() == whole.settings()
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    one, other = watchword.describe(film, whole.folder), watchword.describe(film, packed.folder)
-    assert one.sentence == other.sentence
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    one, other = watchword.describe(video, whole.folder), watchword.describe(video, packed.folder)
+    assert one.caption == other.caption
     assert one.confidence == pytest.approx(other.confidence, abs=0.01)
     with pytest.raises(WatchwordError, match="holds a captioner already"):
-        pack([whole], tmp_path / "packed")
+        export([whole], tmp_path / "packed")
 
 
 def test_weights_say_all_settings_of_their_model(tmp_path: Path) -> None:
@@ -155,40 +155,40 @@ def test_weights_say_all_settings_of_their_model(tmp_path: Path) -> None:
     folder = write_captioner(tmp_path / "run")
     tensors, metadata = read_tensors(folder / "model.safetensors")
     described = json.loads(metadata["watchword"])
-    assert "normalise" not in CaptionerFolder(folder).recipe.model
+    assert "normalise" not in CaptionerBundle(folder).recipe.model
     assert described["settings"]["normalise"] is False
     assert described["settings"]["hidden_size"] == 16
     described["settings"]["normalise"] = True  # as if it had been the default when this was written
     write_whole(folder / "model.safetensors", save(tensors, {"watchword": json.dumps(described)}))
     with pytest.raises(WatchwordError, match="does not fit its own settings"):
-        load_model(folder / "model.safetensors", CaptionerFolder(folder).vocabulary)
+        load_model(folder / "model.safetensors", CaptionerBundle(folder).vocabulary)
 
 
 def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
-    runs = [CaptionerFolder(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
-    both = pack(runs, tmp_path / "both")
+    runs = [CaptionerBundle(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
+    both = export(runs, tmp_path / "both")
     assert [path.name for path in both.weights] == ["model.safetensors", "model.2.safetensors"]
-    grown = grow(both, [Clip("v", "train", ("a zebra is running",))], 1, tmp_path / "grown")
+    grown = extend_vocabulary(both, [Clip("v", "train", ("a zebra is running",))], 1, tmp_path / "grown")
     # the one that the recipe tells of learns on
     kept, first = (read_tensors(folder / "model.safetensors")[0] for folder in (grown, runs[0].folder))
     assert torch.equal(kept["cell.gates.weight"], first["cell.gates.weight"].half().float())
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    found = watchword.describe(film, both.folder)
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(video, both.folder)
     assert found.attention["appearance"].shape[1:] == (5, 1)
     assert np.allclose(found.attention["appearance"].sum((1, 2)), 1, atol=1e-5)
     (runs[1].folder / "vocabulary.txt").write_text("\n".join([*WORDS[1:], WORDS[0]]) + "\n")
     with pytest.raises(WatchwordError, match="do not share"):
-        pack([runs[0], CaptionerFolder(runs[1].folder)], tmp_path / "none")
+        export([runs[0], CaptionerBundle(runs[1].folder)], tmp_path / "none")
 
 
 def test_what_members_of_an_ensemble_have_in_common_is_kept_once(tmp_path: Path) -> None:
-    runs = [CaptionerFolder(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
+    runs = [CaptionerBundle(write_captioner(tmp_path / str(seed), seed)) for seed in (0, 1)]
     tensors, metadata = read_tensors(runs[1].folder / "model.safetensors")
     first, _ = read_tensors(runs[0].folder / "model.safetensors")
     tensors["embedding.weight"] = first["embedding.weight"]
     write_whole(runs[1].folder / "model.safetensors", save(tensors, metadata))
-    both = pack(runs, tmp_path / "both")
-    again = pack([both], tmp_path / "again")
+    both = export(runs, tmp_path / "both")
+    again = export([both], tmp_path / "again")
     for folder in (both, again):
         second = folder.folder / "model.2.safetensors"
         assert second.stat().st_size < (folder.folder / "model.safetensors").stat().st_size
@@ -203,25 +203,25 @@ def test_what_members_of_an_ensemble_have_in_common_is_kept_once(tmp_path: Path)
 
 def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
     weights_or_skip("yamnet")
-    seeing = CaptionerFolder(write_captioner(tmp_path / "seeing"))
-    listening = CaptionerFolder(write_captioner(tmp_path / "listening", 1, ("appearance", "audio")))
-    both = pack([seeing, listening], tmp_path / "both")
+    seeing = CaptionerBundle(write_captioner(tmp_path / "seeing"))
+    listening = CaptionerBundle(write_captioner(tmp_path / "listening", 1, ("appearance", "audio")))
+    both = export([seeing, listening], tmp_path / "both")
     assert both.recipe.data.streams == ("appearance", "audio")
     assert both.settings() == seeing.settings() | listening.settings()
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    found = watchword.describe(film, both.folder)
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(video, both.folder)
     assert set(found.attention) == {"appearance", "audio"}
-    apart = CaptionerFolder(write_captioner(tmp_path / "apart", moments=4))
+    apart = CaptionerBundle(write_captioner(tmp_path / "apart", max_time_steps=4))
     with pytest.raises(WatchwordError, match=r"differ in data\.max_time_steps"):
-        pack([seeing, apart], tmp_path / "none")
-    quick = pack([seeing, apart], tmp_path / "quick", moments=3)
-    assert watchword.describe(film, quick.folder).attention["appearance"].shape[1:] == (3, 1)
+        export([seeing, apart], tmp_path / "none")
+    quick = export([seeing, apart], tmp_path / "quick", max_time_steps=3)
+    assert watchword.describe(video, quick.folder).attention["appearance"].shape[1:] == (3, 1)
     settings = seeing.settings()
     settings["appearance"]["pixels"] = 96
-    other = CaptionerFolder(write_captioner(tmp_path / "other"))
+    other = CaptionerBundle(write_captioner(tmp_path / "other"))
     (other.folder / "streams.json").write_text(json.dumps(settings))
-    with pytest.raises(WatchwordError, match="appearance made in two ways"):
-        pack([seeing, other], tmp_path / "none")
+    with pytest.raises(WatchwordError, match="read appearance with different settings"):
+        export([seeing, other], tmp_path / "none")
 
 
 def test_a_captioner_may_speak_together_with_one_that_is_installed(
@@ -229,23 +229,23 @@ def test_a_captioner_may_speak_together_with_one_that_is_installed(
 ) -> None:
     weights_or_skip("yamnet")
     monkeypatch.setattr("watchword.captioning.bundle.SHIPPED", tmp_path / "shipped")
-    light = CaptionerFolder(write_captioner(tmp_path / "shipped" / "light"))
-    own = CaptionerFolder(write_captioner(tmp_path / "own", 1, ("appearance", "audio")))
-    named, copied = pack([own], tmp_path / "named", ["light"]), pack([own, light], tmp_path / "copied")
+    light = CaptionerBundle(write_captioner(tmp_path / "shipped" / "light"))
+    own = CaptionerBundle(write_captioner(tmp_path / "own", 1, ("appearance", "audio")))
+    named, copied = export([own], tmp_path / "named", ["light"]), export([own, light], tmp_path / "copied")
     assert named.weights == [named.folder / "model.safetensors", light.folder / "model.safetensors"]
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    one, other = watchword.describe(film, named.folder), watchword.describe(film, copied.folder)
-    assert one.sentence == other.sentence
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    one, other = watchword.describe(video, named.folder), watchword.describe(video, copied.folder)
+    assert one.caption == other.caption
     assert one.confidence == pytest.approx(other.confidence, abs=1e-3)
     for missing in ("lighter", str(tmp_path / "own"), "../own"):
         with pytest.raises(WatchwordError, match="unknown captioner"):
-            pack([own], tmp_path / "none", [missing])
+            export([own], tmp_path / "none", [missing])
 
 
-def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
+def test_a_captioner_whose_recipe_says_so_lets_possible_captions_vote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from watchword.captioning import generation as speaking
+    from watchword.captioning import captioner as captioner_module
 
     asked = []
 
@@ -253,16 +253,16 @@ def test_a_captioner_whose_recipe_says_so_lets_possible_sentences_vote(
         asked.append(arguments[2])
         return mbr_decode(*arguments, **named)
 
-    monkeypatch.setattr(speaking, "mbr_decode", noted)
+    monkeypatch.setattr(captioner_module, "mbr_decode", noted)
     folder = write_captioner(tmp_path / "votes")
     recipe = (folder / "recipe.toml").read_text()
     assert "mbr_samples = 0" in recipe
     (folder / "recipe.toml").write_text(recipe.replace("mbr_samples = 0", "mbr_samples = 7"))
-    film = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
-    found = watchword.describe(film, folder, top=3)
+    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    found = watchword.describe(video, folder, top=3)
     assert asked == [7]
-    assert len({found.sentence, *(str(other) for other in found.alternatives)}) == 3
-    assert found.sentence.split()[-1] not in NEVER_LAST
+    assert len({found.caption, *(str(other) for other in found.alternatives)}) == 3
+    assert found.caption.split()[-1] not in NEVER_LAST
 
 
 def test_a_vocabulary_remembers_what_its_words_tell(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_vocabulary_remembers_what_its_words_tell(tmp_path: Path) -> None:
     vocabulary = build_vocabulary(clips, 1)
     assert vocabulary.content is not None
     told = dict(zip(vocabulary.words, vocabulary.content, strict=True))
-    assert told["a"] == 0  # said of both films
+    assert told["a"] == 0  # said of both videos
     assert told["dog"] == told["runs"] == told["cat"] == pytest.approx(np.log(2))
     assert told["<eos>"] == 0
     (tmp_path / "vocabulary.txt").write_text(vocabulary.text)
@@ -287,53 +287,53 @@ def test_a_vocabulary_remembers_what_its_words_tell(tmp_path: Path) -> None:
             Vocabulary.load(tmp_path / "vocabulary.txt")
 
 
-def test_where_sentences_vote_their_agreement_is_the_sign_of_a_good_one() -> None:
-    assert signs([-1.0, -3.0]) == {"mean_log_probability": -2.0}
-    assert signs([-1.0, -3.0], 0.4) == {"agreement": 0.4}
-    assert confidence(None, signs([-1.0], 0.4)) == 0.4
+def test_where_captions_vote_their_agreement_is_the_sign_of_a_good_one() -> None:
+    assert confidence_features([-1.0, -3.0]) == {"mean_log_probability": -2.0}
+    assert confidence_features([-1.0, -3.0], 0.4) == {"agreement": 0.4}
+    assert confidence(None, confidence_features([-1.0], 0.4)) == 0.4
     made_for_another_search = Calibration(0.0, {"mean_log_probability": 0.0}, {"mean_log_probability": 1.0},
                                           {"mean_log_probability": 1.0}, {})  # fmt: skip
-    assert confidence(made_for_another_search, signs([-1.0], 0.4)) == 0.4
+    assert confidence(made_for_another_search, confidence_features([-1.0], 0.4)) == 0.4
 
 
 def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchword.captioning.bundle.SHIPPED", tmp_path)
     with pytest.raises(WatchwordError, match="no captioner came with this installation"):
-        choose_captioner()
+        choose_bundle()
     write_captioner(tmp_path / "light")
     write_captioner(tmp_path / "full", streams=("appearance", "audio"))
-    monkeypatch.setattr("watchword.captioning.requirements.is_present", lambda name: name != "yamnet")
-    assert missing_weights(find_captioner("full")) == ["yamnet"]
-    chosen, hint = choose_captioner()
+    monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: name != "yamnet")
+    assert missing_weights(find_bundle("full")) == ["yamnet"]
+    chosen, hint = choose_bundle()
     assert chosen.name == "light"
-    assert hint == "a fuller captioner, full, is one command away: watchword weights get yamnet"
-    monkeypatch.setattr("watchword.captioning.requirements.is_present", lambda name: True)
-    chosen, hint = choose_captioner()
+    assert hint == "a more accurate captioner, full, needs one command: watchword weights get yamnet"
+    monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: True)
+    chosen, hint = choose_bundle()
     assert (chosen.name, hint) == ("full", "")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     write_captioner(Path("full"))  # a run of somebody's own that has the name by chance
-    assert choose_captioner()[0].folder == tmp_path / "full"
+    assert choose_bundle()[0].folder == tmp_path / "full"
 
 
 def test_an_unknown_name_gets_the_one_that_was_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchword.captioning.bundle.SHIPPED", tmp_path)
     write_captioner(tmp_path / "light")
     with pytest.raises(WatchwordError, match="did you mean 'light'"):
-        find_captioner("lihgt")
+        find_bundle("lihgt")
     (tmp_path / "empty").mkdir()
     with pytest.raises(WatchwordError, match=r"has no recipe\.toml"):
-        find_captioner(tmp_path / "empty")
+        find_bundle(tmp_path / "empty")
 
 
 # --- new words -----------------------------------------------------------------------------------------------------
 
 
 def test_a_captioner_that_learns_words_keeps_what_it_knows(tmp_path: Path) -> None:
-    known = CaptionerFolder(write_captioner(tmp_path / "known"))
+    known = CaptionerBundle(write_captioner(tmp_path / "known"))
     clips = [Clip("v", "train", ("a zebra is running", "a zebra is eating"))]
-    folder = grow(known, clips, 1, tmp_path / "grown")
-    grown = CaptionerFolder(folder).vocabulary
+    folder = extend_vocabulary(known, clips, 1, tmp_path / "grown")
+    grown = CaptionerBundle(folder).vocabulary
     assert grown.words[: len(known.vocabulary)] == known.vocabulary.words
     assert set(grown.words[len(known.vocabulary) :]) == {"zebra", "eating"}
     old, new = load_model(known.weights[0], known.vocabulary), load_model(folder / "model.safetensors", grown)
@@ -345,19 +345,21 @@ def test_a_captioner_that_learns_words_keeps_what_it_knows(tmp_path: Path) -> No
             memory, state = model.encode({"appearance": stream})
             logits.append(model.logits(model.step(torch.tensor([[1]]), memory, state).outputs))
     assert torch.equal(logits[0], logits[1][..., : len(known.vocabulary)])
-    once = grow(known, [replace(clips[0], captions=("a zebra is running",))], 2, tmp_path / "rare")
-    assert "zebra" not in CaptionerFolder(once).vocabulary  # said once where twice is asked for
+    once = extend_vocabulary(known, [replace(clips[0], captions=("a zebra is running",))], 2, tmp_path / "rare")
+    assert "zebra" not in CaptionerBundle(once).vocabulary  # said once where twice is asked for
 
 
 @pytest.mark.slow
-def test_own_films_and_captions_become_a_captioner(tmp_path: Path) -> None:
+def test_own_videos_and_captions_become_a_captioner(tmp_path: Path) -> None:
     """The tutorial's command, from a captioner that knows none of the words."""
     from typer.testing import CliRunner
 
     from watchword.cli.main import app
 
     run = CliRunner()
-    drawn = run.invoke(app, ["shapes", str(tmp_path), "--films", "12", "--videos", "--distractors", "0"])
+    drawn = run.invoke(
+        app, ["research", "shapes", str(tmp_path), "--count", "12", "--write-videos", "--distractors", "0"]
+    )
     assert drawn.exit_code == 0, drawn.output
     (tmp_path / "videos" / "shapes000003.mp4").write_bytes(b"broken")
     start, output = write_captioner(tmp_path / "start"), tmp_path / "run"
@@ -365,25 +367,25 @@ def test_own_films_and_captions_become_a_captioner(tmp_path: Path) -> None:
     words += ["--start", str(start), "--output", str(output), "--epochs", "2"]
     done = run.invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "shapes000003.mp4" in done.stderr  # one bad film is told, and left out
+    assert "shapes000003.mp4" in done.stderr  # one bad video is told, and left out
     assert "shapes000003" not in (output / "captions.jsonl").read_text()
-    words_known = CaptionerFolder(output).vocabulary.words
+    words_known = CaptionerBundle(output).vocabulary.words
     assert words_known[: len(WORDS) + 4] == ("<pad>", "<bos>", "<eos>", "<unk>", *WORDS)
     assert "circle" in words_known
     assert (output / "scores-test.json").exists()
     again = run.invoke(app, words)
     assert again.exit_code == 0, again.output  # nothing left to do
-    film = tmp_path / "videos" / "shapes000008.mp4"
-    said = run.invoke(app, ["describe", str(film), "--model", str(output)])
+    video = tmp_path / "videos" / "shapes000008.mp4"
+    said = run.invoke(app, ["describe", str(video), "--model", str(output)])
     assert said.exit_code == 0, said.output
     assert said.stdout.strip()
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_the_recipe_for_own_films_is_one(tmp_path: Path, is_known: bool) -> None:
+def test_the_recipe_for_own_videos_is_one(tmp_path: Path, is_known: bool) -> None:
     from watchword.cli.own_data import OwnData, own_recipe
 
-    start = CaptionerFolder(write_captioner(tmp_path / "known")) if is_known else None
+    start = CaptionerBundle(write_captioner(tmp_path / "known")) if is_known else None
     clips = [Clip(f"v{number}", "train", ("a zebra runs", "a zebra is running")) for number in range(40)]
     data = OwnData(tmp_path / "videos", tmp_path / "captions.csv", tmp_path / "run", start, 6)
     recipe = Recipe.read(own_recipe(data, clips), "own")
@@ -395,7 +397,7 @@ def test_the_recipe_for_own_films_is_one(tmp_path: Path, is_known: bool) -> None
         assert recipe.init_from is not None
         assert recipe.model == start.recipe.model
         assert recipe.data.max_time_steps == start.recipe.data.max_time_steps
-        assert "zebra" in CaptionerFolder(recipe.init_from).vocabulary
+        assert "zebra" in CaptionerBundle(recipe.init_from).vocabulary
 
 
 def test_own_data_are_two_things(tmp_path: Path) -> None:
@@ -408,10 +410,10 @@ def test_own_data_are_two_things(tmp_path: Path) -> None:
     assert "--captions" in str(done.exception)
 
 
-def test_captions_without_films_are_told(tmp_path: Path) -> None:
+def test_captions_without_videos_are_told(tmp_path: Path) -> None:
     from watchword.cli.own_data import OwnData, train_own
 
-    write_shapes(tmp_path, ShapesConfig(films=10))
-    (tmp_path / "films").mkdir()
+    write_shapes(tmp_path, ShapesConfig(count=10))
+    (tmp_path / "videos").mkdir()
     with pytest.raises(WatchwordError, match="none of the 10 videos"):
-        train_own(OwnData(tmp_path / "films", tmp_path / "captions.jsonl", tmp_path / "run", None, 1))
+        train_own(OwnData(tmp_path / "videos", tmp_path / "captions.jsonl", tmp_path / "run", None, 1))

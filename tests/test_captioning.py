@@ -1,4 +1,4 @@
-"""`watchword describe`: films in, sentences, timelines and files out."""
+"""`watchword describe`: videos in, captions, timelines and files out."""
 
 import csv
 import io
@@ -26,15 +26,21 @@ from typer.testing import CliRunner
 
 import watchword
 from conftest import weights_or_skip
-from watchword.captioning import captioner as describer_module
-from watchword.captioning.bundle import SHIPPED, CaptionerFolder, shipped
-from watchword.captioning.captioner import Describer
-from watchword.captioning.description import Description, Sentence, Shot, Word
-from watchword.captioning.memory import give_back
-from watchword.captioning.merge import chapters, join_alike
-from watchword.captioning.options import Asked
-from watchword.captioning.segmentation import LONGEST, SHORTEST, NetworkCuts, Stretches, cut_film
-from watchword.captioning.writers import as_csv, as_json, read_shot, shot_values, srt, vtt, vtt_chapters
+from watchword.captioning import captioner as captioner_module
+from watchword.captioning.bundle import SHIPPED, CaptionerBundle, shipped
+from watchword.captioning.captioner import Captioner
+from watchword.captioning.description import Caption, Description, Segment, Word, segment_from_dict, segment_to_dict
+from watchword.captioning.merge import chapters, merge_similar
+from watchword.captioning.pipeline import DescribeOptions, caption_video
+from watchword.captioning.segmentation import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    SegmentBuilder,
+    TransNetCuts,
+    segment_video,
+    trim_heap,
+)
+from watchword.captioning.writers import as_csv, as_json, srt, vtt, vtt_chapters
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
@@ -65,13 +71,13 @@ def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(captioner: Path) -> Describer:
-    return Describer.open(captioner)
+def opened(captioner: Path) -> Captioner:
+    return Captioner.load(captioner)
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_film(tmp_path_factory.mktemp("films") / "clip.mp4", [numbered(index) for index in range(25)])
+    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
 
 
 def flat(colour: tuple[int, int, int], frames: int) -> list[Any]:
@@ -79,88 +85,88 @@ def flat(colour: tuple[int, int, int], frames: int) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four shots: 5 s red, 6 s blue, 1 s green, 5 s white; eight frames a second."""
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four segments: 5 s red, 6 s blue, 1 s green, 5 s white; eight frames a second."""
     pictures = flat((200, 20, 20), 40) + flat((20, 20, 200), 48) + flat((20, 200, 20), 8) + flat((240, 240, 240), 40)
     times = [125 * index for index in range(len(pictures))]
-    return write_film(tmp_path_factory.mktemp("films") / "long.mp4", pictures, times)
+    return write_film(tmp_path_factory.mktemp("videos") / "long.mp4", pictures, times)
 
 
 def run(*words: str | Path, stdin: str | None = None) -> Any:
     return RUN.invoke(app, ["describe", *(str(word) for word in words)], input=stdin)
 
 
-# --- one film ------------------------------------------------------------------------------------------------------
+# --- one video ------------------------------------------------------------------------------------------------------
 
 
-def test_a_film_becomes_a_sentence_with_all_that_is_known_about_it(captioner: Path, clip: Path) -> None:
+def test_a_video_becomes_a_caption_with_all_that_is_known_about_it(captioner: Path, clip: Path) -> None:
     found = watchword.describe(clip, captioner, top=3)
-    assert found.sentence == " ".join(word.text for word in found.shots[0].best.words)
-    assert set(found.sentence.split()) <= set(WORDS)
+    assert found.caption == " ".join(word.text for word in found.segments[0].best.words)
+    assert set(found.caption.split()) <= set(WORDS)
     assert 0 < found.confidence < 1
-    sentences = [found.sentence, *(str(other) for other in found.alternatives)]
-    assert len(set(sentences)) == len(sentences) == 3
-    sure = [sentence.confidence for sentence in found.shots[0].sentences]
+    captions = [found.caption, *(str(other) for other in found.alternatives)]
+    assert len(set(captions)) == len(captions) == 3
+    sure = [caption.confidence for caption in found.segments[0].captions]
     assert sure == sorted(sure, reverse=True)
     weights = found.attention["appearance"]
-    assert weights.shape == (len(found.sentence.split()), 6, 1)  # words, moments that the captioner reads, places
+    assert weights.shape == (len(found.caption.split()), 6, 1)  # words, moments that the captioner reads, places
     assert np.allclose(weights.sum((1, 2)), 1, atol=1e-5)
-    times = found.shots[0].looked["appearance"].times
+    times = found.segments[0].geometry["appearance"].times
     assert len(times) == 6
-    assert all(word.seconds["appearance"] in times.tolist() for word in found.shots[0].best.words)
+    assert all(word.seconds["appearance"] in times.tolist() for word in found.segments[0].best.words)
     assert found.seconds == pytest.approx(1.0)
 
 
-def test_a_film_sounds_as_its_stored_features_do(opened: Describer, clip: Path, tmp_path: Path) -> None:
-    from watchword.captioning.generation import Stretch
+def test_a_video_sounds_as_its_stored_features_do(opened: Captioner, clip: Path, tmp_path: Path) -> None:
+    from watchword.captioning.captioner import SegmentFeatures
     from watchword.features.extraction import VideoFile
     from watchword.features.store import Store
 
     job = prepare(tmp_path, ["appearance"], ["appearance.moments=8"])
     assert Extraction(job).extract(VideoFile("clip", clip)).problem == ""
     arrays = {"appearance": Store(tmp_path).read("clip", "appearance")}  # all 8: the captioner chooses 6 itself
-    ((stored, *_),) = opened.voice.think([Stretch(0.0, 1.0, arrays)])
+    ((stored, *_),) = opened.generate([SegmentFeatures(0.0, 1.0, arrays)])
     direct = opened.describe(clip)
-    assert direct.sentence == stored.sentence.text
-    assert direct.confidence == pytest.approx(stored.sentence.confidence, rel=1e-2)
+    assert direct.caption == stored.text
+    assert direct.confidence == pytest.approx(stored.confidence, rel=1e-2)
 
 
-def test_no_sentence_babbles(opened: Describer, clip: Path) -> None:
-    for shot in opened.describe(clip, top=8, beam=8).shots:
-        for sentence in shot.sentences:
-            words = [word.text for word in sentence.words]
+def test_no_caption_babbles(opened: Captioner, clip: Path) -> None:
+    for segment in opened.describe(clip, top=8, beam=8).segments:
+        for caption in segment.captions:
+            words = [word.text for word in caption.words]
             assert words[-1] not in NEVER_LAST
             pairs = list(pairwise(words))
             assert len(set(pairs)) == len(pairs)
             assert all(one != other for one, other in pairs)
 
 
-def test_a_notebook_shows_a_description(opened: Describer, clip: Path, long_film: Path) -> None:
+def test_a_notebook_shows_a_description(opened: Captioner, clip: Path, long_video: Path) -> None:
     whole = opened.describe(clip, top=2)._repr_html_()
     assert "clip.mp4" in whole
     assert whole.count("<li>") == 1
-    assert opened.describe(long_film, timeline=True)._repr_html_().count("<tr>") >= 2
-    sentence = Sentence((Word("<b>&", 0.5, {"x": 1.0}),), 0.5)
-    odd = Description(Path("<script>.mp4"), 1.0, "c", (Shot(0.0, 1.0, (sentence,)),))._repr_html_()
+    assert opened.describe(long_video, timeline=True)._repr_html_().count("<tr>") >= 2
+    caption = Caption((Word("<b>&", 0.5, {"x": 1.0}),), 0.5)
+    odd = Description(Path("<script>.mp4"), 1.0, "c", (Segment(0.0, 1.0, (caption,)),))._repr_html_()
     assert "<script>" not in odd
     assert "&lt;b&gt;&amp;" in odd
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 240), (300, 20), (2, 2)])
-def test_any_shape_of_picture_is_described(opened: Describer, tmp_path: Path, shape: tuple[int, int]) -> None:
+def test_any_shape_of_picture_is_described(opened: Captioner, tmp_path: Path, shape: tuple[int, int]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype(np.uint8)
     Image.fromarray(picture).save(tmp_path / "picture.png")
     found = opened.describe(tmp_path / "picture.png")
-    assert found.sentence
-    assert len(found.shots) == 1
+    assert found.caption
+    assert len(found.segments) == 1
 
 
-def test_a_film_of_one_frame_and_a_photograph_are_described(opened: Describer, tmp_path: Path) -> None:
-    film = write_film(tmp_path / "one.mp4", [numbered(3)])
+def test_a_video_of_one_frame_and_a_photograph_are_described(opened: Captioner, tmp_path: Path) -> None:
+    video = write_film(tmp_path / "one.mp4", [numbered(3)])
     Image.fromarray(numbered(3)).save(tmp_path / "photo.jpg")
-    assert opened.describe(film).sentence
-    assert opened.describe(film, timeline=True).sentence
-    assert opened.describe(tmp_path / "photo.jpg", timeline=True).sentence
+    assert opened.describe(video).caption
+    assert opened.describe(video, timeline=True).caption
+    assert opened.describe(tmp_path / "photo.jpg", timeline=True).caption
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/data is not here")
@@ -168,25 +174,25 @@ def test_every_odd_file_is_described_or_reported(captioner: Path) -> None:
     files = sorted((SHARED / "decode").iterdir())
     done = run(*files, "--model", captioner, "--whole", "--format", "json")
     assert done.exit_code == 1  # two of them are broken
-    films = {Path(film["film"]).name: film for film in json.loads(done.stdout)["films"]}
-    bad = {name for name, film in films.items() if "problem" in film}
+    videos = {Path(video["video"]).name: video for video in json.loads(done.stdout)["videos"]}
+    bad = {name for name, video in videos.items() if "error" in video}
     assert bad == {"CORRUPT_msrvtt_video1696.mp4", "result.webm"}
-    assert len(films) == len(files)
-    assert all(film["sentence"] for name, film in films.items() if name not in bad)
+    assert len(videos) == len(files)
+    assert all(video["caption"] for name, video in videos.items() if name not in bad)
 
 
 # --- the command ---------------------------------------------------------------------------------------------------
 
 
-def test_one_film_prints_one_sentence(captioner: Path, opened: Describer, clip: Path) -> None:
+def test_one_video_prints_one_caption(captioner: Path, opened: Captioner, clip: Path) -> None:
     done = run(clip, "--model", captioner)
     assert done.exit_code == 0, done.output
     found = opened.describe(clip)
-    assert done.stdout == f"{found.sentence} ({found.confidence:.2f})\n"
+    assert done.stdout == f"{found.caption} ({found.confidence:.2f})\n"
 
 
 def test_a_bad_file_is_reported_and_stops_nobody(captioner: Path, clip: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken.mp4").write_bytes(b"no film" * 100)
+    (tmp_path / "broken.mp4").write_bytes(b"no video" * 100)
     done = run(tmp_path / "broken.mp4", tmp_path / "missing.mp4", clip, "--model", captioner)
     assert done.exit_code == 1
     assert done.stdout.startswith(f"{clip}: ")
@@ -195,7 +201,7 @@ def test_a_bad_file_is_reported_and_stops_nobody(captioner: Path, clip: Path, tm
     assert "no such file" in done.stderr
 
 
-def test_a_missing_film_is_told_without_waiting_for_torch(tmp_path: Path) -> None:
+def test_a_missing_video_is_told_without_waiting_for_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from watchword.cli.main import app\n"
         "try: app(['describe', 'missing.mp4'])\nexcept SystemExit as end: assert end.code == 1\n"
@@ -218,8 +224,8 @@ def test_help_is_there_without_torch_and_numpy(tmp_path: Path) -> None:
 def test_describing_does_not_load_what_only_training_needs(captioner: Path, clip: Path, tmp_path: Path) -> None:
     code = (
         "import sys, watchword\n"
-        f"assert watchword.describe({str(clip)!r}, {str(captioner)!r}).sentence\n"
-        "unneeded = {'accelerate', 'watchword.training.loop', 'watchword.metrics', 'watchword.text.ptb'}\n"
+        f"assert watchword.describe({str(clip)!r}, {str(captioner)!r}).caption\n"
+        "unneeded = {'accelerate', 'watchword.training', 'watchword.metrics', 'watchword.text.ptb'}\n"
         "assert not unneeded & set(sys.modules)"
     )
     done = python(["-c", code], tmp_path)
@@ -274,7 +280,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         words = [sys.executable, "-m", "watchword", "models"]
         answer = subprocess.run(words, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert answer.returncode == 1
-    assert answer.stderr.startswith("watchword: cannot write what is to be said: ")
+    assert answer.stderr.startswith("watchword: cannot write the output: ")
     assert answer.stderr.count("\n") == 1
 
 
@@ -283,38 +289,38 @@ def test_folders_patterns_and_lists_are_taken(captioner: Path, clip: Path, tmp_p
     (tmp_path / "a.mp4").write_bytes(clip.read_bytes())
     (tmp_path / "below" / "b.MKV").write_bytes(clip.read_bytes())
     Image.fromarray(numbered(7)).save(tmp_path / "below" / "c.png")
-    (tmp_path / "notes.txt").write_text("not a film")
+    (tmp_path / "notes.txt").write_text("not a video")
     folder = run(tmp_path, "--model", captioner, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(folder.stdout)))
-    assert [Path(row["film"]).name for row in rows] == ["a.mp4", "b.MKV", "c.png"]
+    assert [Path(row["video"]).name for row in rows] == ["a.mp4", "b.MKV", "c.png"]
     pattern = run(tmp_path / "*.mp4", "--model", captioner, "--format", "csv")
-    assert [Path(row["film"]).name for row in csv.DictReader(io.StringIO(pattern.stdout))] == ["a.mp4"]
+    assert [Path(row["video"]).name for row in csv.DictReader(io.StringIO(pattern.stdout))] == ["a.mp4"]
     for words in (["-"], ["--list", "-"]):
         listed = run(*words, "--model", captioner, stdin=f"{tmp_path / 'a.mp4'}\n\n{clip}\n")
         assert len(listed.stdout.splitlines()) == 2, listed.output
 
 
-def test_what_is_not_sure_enough_is_not_said(captioner: Path, opened: Describer, clip: Path) -> None:
+def test_what_is_not_sure_enough_is_not_said(captioner: Path, opened: Captioner, clip: Path) -> None:
     sure = opened.describe(clip).confidence
-    assert opened.describe(clip, at_least=sure - 1e-6).sentence
-    silent = opened.describe(clip, at_least=sure + 1e-6)
-    assert silent.sentence == ""
+    assert opened.describe(clip, min_confidence=sure - 1e-6).caption
+    silent = opened.describe(clip, min_confidence=sure + 1e-6)
+    assert silent.caption == ""
     assert silent.confidence == 0
-    done = run(clip, "--model", captioner, "--at-least", "1.0")
+    done = run(clip, "--model", captioner, "--min-confidence", "1.0")
     assert done.exit_code == 0
     assert done.stdout == ""
-    assert "nothing said" in done.stderr
-    document = json.loads(run(clip, "--model", captioner, "--at-least", "1.0", "--format", "json").stdout)
-    assert document["films"][0]["sentence"] is None
+    assert "no caption" in done.stderr
+    document = json.loads(run(clip, "--model", captioner, "--min-confidence", "1.0", "--format", "json").stdout)
+    assert document["videos"][0]["caption"] is None
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name a film"),
+        ([], "name a video"),
         (["x.mp4", "--model", "nonsense"], "no such file"),
-        (["clip.mp4", "--resume"], "--resume goes on with an --output"),
-        (["a.mp4", "b.mp4", "--format", "srt"], "a file for one film"),
+        (["clip.mp4", "--resume"], "--resume needs --output"),
+        (["a.mp4", "b.mp4", "--format", "srt"], "a file for one video"),
     ],
 )
 def test_a_mistake_is_one_clear_line(words: list[str], message: str, tmp_path: Path) -> None:
@@ -330,12 +336,12 @@ def test_an_unknown_captioner_is_told(clip: Path) -> None:
     assert "unknown captioner 'nonsense'" in str(done.exception)
 
 
-def test_a_run_on_drawn_streams_says_why_it_cannot_see_films(shapes: Path, clip: Path, tmp_path: Path) -> None:
+def test_a_run_on_drawn_streams_says_why_it_cannot_see_videos(shapes: Path, clip: Path, tmp_path: Path) -> None:
     folder = write_captioner(tmp_path / "drawn")
     (folder / "streams.json").unlink()
     recipe = (folder / "recipe.toml").read_text().replace('store = "features"', f'store = "{shapes / "store"}"')
     (folder / "recipe.toml").write_text(recipe)
-    with pytest.raises(WatchwordError, match="cannot make of a film"):
+    with pytest.raises(WatchwordError, match="cannot make of a video"):
         watchword.describe(clip, folder)
 
 
@@ -347,35 +353,35 @@ def test_a_run_on_drawn_streams_says_why_it_cannot_see_films(shapes: Path, clip:
     end=st.floats(0.5, 130),
     steps=st.lists(st.floats(0.05, 9), min_size=1, max_size=5),
 )
-def test_stretches_cover_the_film_and_have_sensible_lengths(cuts: list[float], end: float, steps: list[float]) -> None:
+def test_segments_cover_the_video_and_have_sensible_lengths(cuts: list[float], end: float, steps: list[float]) -> None:
     cuts = sorted(cut for cut in cuts if cut < end)
     found: list[tuple[float, float]] = []
-    stretches, reached, turn = Stretches(), 0.0, 0
+    segments, reached, turn = SegmentBuilder(), 0.0, 0
     while reached < end:
         before, reached = reached, min(end, reached + steps[turn % len(steps)])
-        found += stretches.feed([cut for cut in cuts if before < cut <= reached], reached)
+        found += segments.feed([cut for cut in cuts if before < cut <= reached], reached)
         turn += 1
-    found += stretches.finish(end)
-    at_once = Stretches()
-    assert found == at_once.feed(cuts, end) + at_once.finish(end)  # however the film comes in
+    found += segments.finish(end)
+    at_once = SegmentBuilder()
+    assert found == at_once.feed(cuts, end) + at_once.finish(end)  # however the video comes in
     assert found[0][0] == 0
     assert found[-1][1] == end
     assert all(one[1] == other[0] for one, other in pairwise(found))
-    assert all(SHORTEST <= stop - start < LONGEST + SHORTEST for start, stop in found) or len(found) == 1
+    assert all(MIN_SECONDS <= stop - start < MAX_SECONDS + MIN_SECONDS for start, stop in found) or len(found) == 1
 
 
-def test_a_stretch_ends_at_a_cut_where_it_can() -> None:
-    stretches = Stretches()
-    assert stretches.feed([5.0, 6.0, 11.0], 14.5) == [(0.0, 5.0), (5.0, 11.0)]  # one second alone is too short
-    assert stretches.finish(15.0) == [(11.0, 15.0)]
-    endless = Stretches()
+def test_a_segment_ends_at_a_cut_where_it_can() -> None:
+    segments = SegmentBuilder()
+    assert segments.feed([5.0, 6.0, 11.0], 14.5) == [(0.0, 5.0), (5.0, 11.0)]  # one second alone is too short
+    assert segments.finish(15.0) == [(11.0, 15.0)]
+    endless = SegmentBuilder()
     assert endless.feed([], 45.0) == [(0.0, 10.0), (10.0, 20.0), (20.0, 30.0)]
     assert endless.finish(46.0) == [(30.0, 46.0)]
-    tail = Stretches()
+    tail = SegmentBuilder()
     assert tail.feed([8.0], 9.0) + tail.finish(9.0) == [(0.0, 9.0)]  # a rest that is too short goes with the rest
 
 
-def test_a_stretch_is_seen_as_a_film_of_its_own(long_film: Path, tmp_path: Path) -> None:
+def test_a_segment_is_seen_as_a_video_of_its_own(long_video: Path, tmp_path: Path) -> None:
     extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4"]))
 
     class Fixed:
@@ -387,7 +393,7 @@ def test_a_stretch_is_seen_as_a_film_of_its_own(long_film: Path, tmp_path: Path)
         def finish(self) -> list[tuple[float, float]]:
             return [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
 
-    found = list(extract_segments(extraction, long_film, ["appearance"], Fixed(), []))
+    found = list(extract_segments(extraction, long_video, ["appearance"], Fixed(), []))
     assert [(start, end) for start, end, _ in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
     blue = write_film(tmp_path / "blue.mp4", flat((20, 20, 200), 48), [125 * index for index in range(48)])
     alone = extraction.arrays(blue, ["appearance"], [])["appearance"]
@@ -397,11 +403,11 @@ def test_a_stretch_is_seen_as_a_film_of_its_own(long_film: Path, tmp_path: Path)
     assert not np.allclose(found[0][2]["appearance"].values, alone.values, atol=0.2)
 
 
-def test_cuts_are_the_same_however_the_film_comes_in(long_film: Path) -> None:
+def test_cuts_are_the_same_however_the_video_comes_in(long_video: Path) -> None:
     found = []
     for chunk in (1, 7, 500):
         cuts = HistogramCuts()
-        times = [cut for frames in iterate_frames(long_film, Rate(8.0), Squash(64, 48), chunk=chunk)
+        times = [cut for frames in iterate_frames(long_video, Rate(8.0), Squash(64, 48), chunk=chunk)
                  for cut in cuts.feed(frames)]  # fmt: skip
         found.append(times + cuts.finish())
     assert found[0] == found[1] == found[2] == [5.0, 11.0, 12.0]
@@ -412,20 +418,20 @@ def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -
     pictures = random.integers(0, 256, (230, 27, 48, 3)).astype(np.uint8)
     pictures[:, 0, 0, 0] = 0
     pictures[:, 0, 0, 1] = np.arange(230)
-    pictures[[60, 61, 149, 150], 0, 0, 0] = 255  # the frames that end a shot
+    pictures[[60, 61, 149, 150], 0, 0, 0] = 255  # the frames that end a segment
     times = np.arange(230) / 25
 
     class Marks:
         def __call__(self, window: torch.Tensor) -> torch.Tensor:
             assert window.shape == (1, 100, 27, 48, 3)
             numbers = window[0, :, 0, 0, 1].tolist()
-            for one, other in pairwise(numbers):  # in order, without a hole; only the film's ends stand still
+            for one, other in pairwise(numbers):  # in order, without a hole; only the video's ends stand still
                 assert other == one + 1 or (other == one and one in {0, 229})
             return window[:, :, 0, 0, 0].float() - 128
 
     found = []
     for chunk in (16, 230):
-        cuts = NetworkCuts(Marks())  # type: ignore[arg-type]
+        cuts = TransNetCuts(Marks())  # type: ignore[arg-type]
         some = [cut for begin in range(0, 230, chunk)
                 for cut in cuts.feed(Frames(pictures[begin:][:chunk], times[begin:][:chunk]))]  # fmt: skip
         assert len(cuts.pictures) <= 120  # flat memory
@@ -433,55 +439,57 @@ def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -
     assert found[0] == found[1] == [pytest.approx(62 / 25), pytest.approx(151 / 25)]
 
 
-def test_a_still_film_is_not_shown_to_the_network_for_cuts() -> None:
+def test_a_still_video_is_not_shown_to_the_network_for_cuts() -> None:
     def refuse(window: torch.Tensor) -> torch.Tensor:
         raise AssertionError("nothing changes here")
 
-    cuts = NetworkCuts(refuse)  # type: ignore[arg-type]
+    cuts = TransNetCuts(refuse)  # type: ignore[arg-type]
     frames = Frames(np.full((150, 27, 48, 3), 90, np.uint8), np.arange(150) / 25)
     assert cuts.feed(frames) + cuts.finish() == []
     assert cuts.settled == pytest.approx(149 / 25)
 
 
-def test_a_long_film_becomes_a_timeline(captioner: Path, long_film: Path) -> None:
-    found = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
-    assert [(shot.start, shot.end) for shot in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
-    assert all(shot.start <= word.seconds["appearance"] <= shot.end for shot in found for word in shot.best.words)
+def test_a_long_video_becomes_a_timeline(captioner: Path, long_video: Path) -> None:
+    found = list(caption_video(Captioner.load(captioner), long_video, DescribeOptions(timeline=True)))
+    assert [(segment.start, segment.end) for segment in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
+    assert all(
+        segment.start <= word.seconds["appearance"] <= segment.end for segment in found for word in segment.best.words
+    )
 
 
-def test_what_a_sentence_keeps_does_not_hold_more_in_memory(captioner: Path, clip: Path) -> None:
-    """A film of two hours has a thousand sentences: each keeps its own attention, not that of all that were found."""
+def test_what_a_caption_keeps_does_not_hold_more_in_memory(captioner: Path, clip: Path) -> None:
+    """A video of two hours has a thousand captions: each keeps its own attention, not that of all that were found."""
     found = watchword.describe(clip, captioner, top=2)
-    for sentence in (found.best, *found.alternatives):
-        assert sentence is not None
-        assert all(weights.base is None for weights in sentence.attention.values())
+    for caption in (found.best, *found.alternatives):
+        assert caption is not None
+        assert all(weights.base is None for weights in caption.attention.values())
 
 
-def test_memory_is_given_back_every_few_stretches(
-    captioner: Path, long_film: Path, monkeypatch: pytest.MonkeyPatch
+def test_memory_is_given_back_every_few_segments(
+    captioner: Path, long_video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[int] = []
-    monkeypatch.setattr("watchword.captioning.captioner.give_back", lambda: given.append(1))
-    monkeypatch.setattr("watchword.captioning.captioner.GIVE_BACK_EVERY", 1)
-    shots = list(Describer.open(captioner).shots(long_film, 17.0, [], Asked(timeline=True)))
-    assert len(given) == len(shots) > 1
+    monkeypatch.setattr("watchword.captioning.segmentation.trim_heap", lambda: given.append(1))
+    monkeypatch.setattr("watchword.captioning.pipeline.TRIM_EVERY", 1)
+    segments = list(caption_video(Captioner.load(captioner), long_video, DescribeOptions(timeline=True)))
+    assert len(given) == len(segments) > 1
 
 
-def test_another_c_library_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_has_nothing_to_trim_heap(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(name: str) -> None:
         raise OSError(name)
 
-    give_back()
+    trim_heap()
     monkeypatch.setattr("ctypes.CDLL", none)
-    give_back()
+    trim_heap()
 
 
-def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
+def test_a_video_with_sound_is_heard_segment_by_segment(tmp_path: Path) -> None:
     weights_or_skip("yamnet")
     times = [125 * index for index in range(72)]
-    film = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
+    video = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
     silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
-    opened = Describer.open(write_captioner(tmp_path / "listener", streams=("appearance", "audio")))
+    opened = Captioner.load(write_captioner(tmp_path / "listener", streams=("appearance", "audio")))
     extraction = opened.extraction
 
     class Halves:
@@ -493,22 +501,22 @@ def test_a_film_with_sound_is_heard_stretch_by_stretch(tmp_path: Path) -> None:
         def finish(self) -> list[tuple[float, float]]:
             return [(0.0, 4.0), (4.0, 9.0)]
 
-    whole = extraction.arrays(film, ["audio"], [])["audio"]
-    parts = [arrays["audio"] for _, _, arrays in extract_segments(extraction, film, ["audio"], Halves(), [])]
+    whole = extraction.arrays(video, ["audio"], [])["audio"]
+    parts = [arrays["audio"] for _, _, arrays in extract_segments(extraction, video, ["audio"], Halves(), [])]
     assert sum(len(part.times) for part in parts) == len(whole.times)
     assert np.concatenate([parts[0].times, parts[1].times + 4.0]) == pytest.approx(whole.times)
-    resumed = extract_segments(extraction, film, ["audio"], Halves(), [], start=4.0)
+    resumed = extract_segments(extraction, video, ["audio"], Halves(), [], start=4.0)
     assert np.array_equal(list(resumed)[1][2]["audio"].values, parts[1].values)
-    assert opened.describe(silent).sentence
-    assert opened.describe(silent, timeline=True).sentence
+    assert opened.describe(silent).caption
+    assert opened.describe(silent, timeline=True).caption
 
 
-def said(text: str, start: float, end: float, sure: float = 0.5) -> Shot:
-    return Shot(start, end, (Sentence(tuple(Word(word, 0.5) for word in text.split()), sure),))
+def said(text: str, start: float, end: float, sure: float = 0.5) -> Segment:
+    return Segment(start, end, (Caption(tuple(Word(word, 0.5) for word in text.split()), sure),))
 
 
-def test_a_film_of_any_length_goes_through_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten minutes, a cut every 30 s: the frames that are held are those of the stretch in hand."""
+def test_a_video_of_any_length_goes_through_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes, a cut every 30 s: the frames that are held are those of the segment in hand."""
     from watchword.features import segments
     from watchword.features.samplers import Extracted, ImageSampler
 
@@ -527,12 +535,12 @@ def test_a_film_of_any_length_goes_through_the_same_memory(tmp_path: Path, monke
     monkeypatch.setattr(segments._Held, "add", counted)
     colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]
     pictures = [np.full((24, 32, 3), colour, np.uint8) for colour in colours]
-    film = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
+    video = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
     extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4", "appearance.pixels=32"]))
-    found = list(extract_segments(extraction, film, ["appearance"], cut_film(0.0, 600.0), []))
+    found = list(extract_segments(extraction, video, ["appearance"], segment_video(0.0, 600.0), []))
     assert len(found) == 60
     assert {end - start for start, end, _ in found} == {10.0}
-    assert most <= 4 * (LONGEST + SHORTEST) + 32  # four a second, and two chunks
+    assert most <= 4 * (MAX_SECONDS + MIN_SECONDS) + 32  # four a second, and two chunks
 
 
 def test_a_name_of_any_bytes_is_written_in_every_format(captioner: Path, clip: Path, tmp_path: Path) -> None:
@@ -546,27 +554,34 @@ def test_a_name_of_any_bytes_is_written_in_every_format(captioner: Path, clip: P
         done = run(odd, clip, *where, "--model", captioner, "--format", form)
         assert done.exit_code == 0, done.output
         if form == "json":
-            assert json.loads(done.stdout)["films"][0]["film"].endswith("caf\\xe9 [bold]\\n.mp4")
+            assert json.loads(done.stdout)["videos"][0]["video"].endswith("caf\\xe9 [bold]\\n.mp4")
 
 
 def test_neighbours_that_say_the_same_become_one() -> None:
-    shots = [
+    segments = [
         said("a man is talking", 0, 8, 0.3), said("a man is talking", 8, 15, 0.6), said("a dog runs", 15, 20),
         said("a dog runs", 25, 30), said("a dog is running with a ball", 30, 36),
     ]  # fmt: skip
-    joined = list(join_alike(shots))
-    assert [(shot.start, shot.end, shot.best.confidence) for shot in joined[:1]] == [(0, 15, 0.6)]  # the surer speaks
-    assert [(shot.start, shot.end) for shot in joined] == [(0, 15), (15, 20), (25, 30), (30, 36)]  # a gap keeps apart
+    joined = list(merge_similar(segments))
+    assert [(segment.start, segment.end, segment.best.confidence) for segment in joined[:1]] == [
+        (0, 15, 0.6)
+    ]  # the surer speaks
+    assert [(segment.start, segment.end) for segment in joined] == [
+        (0, 15),
+        (15, 20),
+        (25, 30),
+        (30, 36),
+    ]  # a gap keeps apart
 
 
 def test_chapters_are_few_and_follow_each_other() -> None:
-    shots = [said(f"word{index} here", 10 * index, 10 * index + 10, index % 7 / 10) for index in range(720)]
-    found = chapters(shots)
+    segments = [said(f"word{index} here", 10 * index, 10 * index + 10, index % 7 / 10) for index in range(720)]
+    found = chapters(segments)
     assert len(found) <= 40
     assert found[0].start == 0
     assert found[-1].end == 7200
     assert all(one.end == other.start for one, other in pairwise(found))
-    assert found[0].best.confidence == 0.6  # called by its surest sentence
+    assert found[0].best.confidence == 0.6  # called by its surest caption
 
 
 # --- files ---------------------------------------------------------------------------------------------------------
@@ -633,24 +648,26 @@ def test_json_is_as_its_schema_says(captioner: Path, clip: Path) -> None:
     check.validate(json.loads(as_json([ODD], [(Path("bad.mp4"), "cannot read it")])))
     check.validate(json.loads(run(clip, "missing.mp4", "--model", captioner, "--format", "json", "--top", "2").stdout))
     wrong = json.loads(as_json([ODD]))
-    wrong["films"][0]["confidence"] = 2
+    wrong["videos"][0]["confidence"] = 2
     assert not check.is_valid(wrong)
 
 
-def test_a_shot_comes_back_from_what_is_written_of_it() -> None:
-    shot = Shot(1.0, 2.5, (Sentence((Word("a", 0.25, {"motion": 1.5}), Word("dog", 0.5)), 0.75), ODD.shots[2].best))
-    assert read_shot(json.loads(json.dumps(shot_values(shot)))) == shot
+def test_a_segment_comes_back_from_what_is_written_of_it() -> None:
+    segment = Segment(
+        1.0, 2.5, (Caption((Word("a", 0.25, {"motion": 1.5}), Word("dog", 0.5)), 0.75), ODD.segments[2].best)
+    )
+    assert segment_from_dict(json.loads(json.dumps(segment_to_dict(segment)))) == segment
 
 
-def test_csv_has_a_row_for_each_shot() -> None:
+def test_csv_has_a_row_for_each_segment() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv([ODD]))))
-    assert [row["sentence"] for row in rows][1:] == ["a man's dog", "the end"]
-    assert rows[0]["film"] == "a --> b & c.mp4"
+    assert [row["caption"] for row in rows][1:] == ["a man's dog", "the end"]
+    assert rows[0]["video"] == "a --> b & c.mp4"
 
 
-def test_the_ending_of_the_output_says_the_format(captioner: Path, long_film: Path, tmp_path: Path) -> None:
+def test_the_ending_of_the_output_says_the_format(captioner: Path, long_video: Path, tmp_path: Path) -> None:
     for name in ("x.srt", "x.vtt", "x.json", "x.csv", "x.txt"):
-        done = run(long_film, "--model", captioner, "--output", tmp_path / name, "--timeline")
+        done = run(long_video, "--model", captioner, "--output", tmp_path / name, "--timeline")
         assert done.exit_code == 0, done.output
         assert done.stdout == ""
     assert {path.name for path in tmp_path.iterdir()} == {"x.srt", "x.vtt", "x.json", "x.csv", "x.txt"}  # nothing else
@@ -658,8 +675,8 @@ def test_the_ending_of_the_output_says_the_format(captioner: Path, long_film: Pa
     assert (tmp_path / "x.srt").read_text().startswith("1\n00:00:00,000 --> ")
 
 
-def test_a_folder_gets_a_file_for_each_film(captioner: Path, clip: Path, long_film: Path, tmp_path: Path) -> None:
-    done = run(clip, long_film, "--model", captioner, "--format", "chapters", "--output", tmp_path / "out")
+def test_a_folder_gets_a_file_for_each_video(captioner: Path, clip: Path, long_video: Path, tmp_path: Path) -> None:
+    done = run(clip, long_video, "--model", captioner, "--format", "chapters", "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"clip.chapters.vtt", "long.chapters.vtt"}
@@ -668,48 +685,53 @@ def test_a_folder_gets_a_file_for_each_film(captioner: Path, clip: Path, long_fi
 # --- stopping and going on -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["film.json", "film.srt"])
+@pytest.mark.parametrize("name", ["video.json", "video.srt"])
 def test_ctrl_c_leaves_what_is_done_and_resume_goes_on(
-    captioner: Path, long_film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    captioner: Path, long_video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     whole, output = tmp_path / f"whole{Path(name).suffix}", tmp_path / name
-    words = [long_film, "--model", captioner, "--timeline", "--output"]
+    words = [long_video, "--model", captioner, "--timeline", "--output"]
     assert run(*words, whole).exit_code == 0
-    spoken = describer_module.Describer.speak
+    caption_segment = captioner_module.Captioner.caption_segment
     count = 0
 
-    def stops(self: Describer, *arguments: Any) -> Shot:
+    def stops(self: Captioner, *arguments: Any) -> Segment:
         nonlocal count
         count += 1
         if count == 3:
             raise KeyboardInterrupt
-        return spoken(self, *arguments)
+        return caption_segment(self, *arguments)
 
-    monkeypatch.setattr(describer_module.Describer, "speak", stops)
+    monkeypatch.setattr(captioner_module.Captioner, "caption_segment", stops)
     stopped = run(*words, output)
     assert stopped.exit_code == 130
     assert "--resume" in stopped.stderr
     assert (tmp_path / f"{name}.part").exists()
     text = output.read_text()
-    assert ("00:00:11,000" in text and "00:00:17,000" not in text) if name == "film.srt" else json.loads(text)["films"]
+    assert (
+        ("00:00:11,000" in text and "00:00:17,000" not in text) if name == "video.srt" else json.loads(text)["videos"]
+    )
     resumed = run(*words, output, "--resume")
     assert resumed.exit_code == 0, resumed.output
-    assert count == 4  # the two shots that were done are not described again
+    assert count == 4  # the two segments that were done are not described again
     assert not (tmp_path / f"{name}.part").exists()
-    if name == "film.srt":
+    if name == "video.srt":
         assert output.read_text() == whole.read_text()
     else:
-        ends = [[shot["end"] for shot in json.loads(path.read_text())["films"][0]["shots"]] for path in (output, whole)]
+        ends = [
+            [segment["end"] for segment in json.loads(path.read_text())["videos"][0]["segments"]]
+            for path in (output, whole)
+        ]
         assert ends[0] == ends[1]
     again = run(*words, output, "--resume")
     assert again.exit_code == 0
     assert count == 4  # whole already
 
 
-def test_a_job_is_not_gone_on_with_under_other_settings(captioner: Path, long_film: Path, tmp_path: Path) -> None:
+def test_a_job_is_not_gone_on_with_under_other_settings(captioner: Path, long_video: Path, tmp_path: Path) -> None:
     part = tmp_path / "x.json.part"
     part.write_text(json.dumps({"captioner": "other", "top": 1, "beam": 5, "timeline": None}) + "\n")
-    done = run(long_film, "--model", captioner, "--output", tmp_path / "x.json", "--resume")
+    done = run(long_video, "--model", captioner, "--output", tmp_path / "x.json", "--resume")
     assert isinstance(done.exception, WatchwordError)
     assert "another captioner" in str(done.exception)
 
@@ -717,10 +739,10 @@ def test_a_job_is_not_gone_on_with_under_other_settings(captioner: Path, long_fi
 def test_half_a_line_of_a_killed_job_is_forgotten(captioner: Path, clip: Path, tmp_path: Path) -> None:
     output = tmp_path / "x.json"
     job = {"captioner": str(captioner), "top": 1, "beam": 5, "timeline": None}
-    (tmp_path / "x.json.part").write_text(json.dumps(job) + '\n{"film": "half')
+    (tmp_path / "x.json.part").write_text(json.dumps(job) + '\n{"video": "half')
     done = run(clip, "--model", captioner, "--output", output, "--resume")
     assert done.exit_code == 0, done.output
-    assert len(json.loads(output.read_text())["films"]) == 1
+    assert len(json.loads(output.read_text())["videos"]) == 1
 
 
 # --- what is shipped -----------------------------------------------------------------------------------------------
@@ -728,7 +750,7 @@ def test_half_a_line_of_a_killed_job_is_forgotten(captioner: Path, clip: Path, t
 
 @pytest.mark.parametrize("name", shipped())
 def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
-    folder = CaptionerFolder(SHIPPED / name)
+    folder = CaptionerBundle(SHIPPED / name)
     files = {path.name for path in folder.folder.iterdir()}
     needed = {"recipe.toml", "model.safetensors", "vocabulary.txt", "streams.json", "calibration.json", "card.md"}
     assert needed <= files
@@ -743,13 +765,13 @@ def test_the_full_captioner_hears_what_it_cannot_see(tmp_path: Path) -> None:
     pictures, times = flat((90, 90, 90), 24), [125 * index for index in range(24)]
     silent = watchword.describe(write_film(tmp_path / "silent.mp4", pictures, times), "full")
     heard = watchword.describe(write_film(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
-    assert heard.sentence
+    assert heard.caption
     assert set(heard.attention) == {"appearance"}  # all else goes into the guess at a meaning, which looks at nothing
     assert heard.confidence != pytest.approx(silent.confidence, abs=1e-4)
 
 
 def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:
     found = watchword.describe(clip, "light", top=3)
-    assert found.sentence
-    assert found.sentence.split()[-1] not in NEVER_LAST
+    assert found.caption
+    assert found.caption.split()[-1] not in NEVER_LAST
     assert 0 < found.confidence < 1

@@ -33,7 +33,7 @@ def desk(tmp_path: Path) -> Path:
     folder = tmp_path / "desk"
     shutil.copytree(ROOT / "recipes", folder / "recipes")
     (folder / "holiday").mkdir()
-    rows = [f"film{number},a dog runs along the beach" for number in range(12)]
+    rows = [f"video{number},a dog runs along the beach" for number in range(12)]
     (folder / "holiday" / "captions.csv").write_text("\n".join(["video,caption", *rows]))
     random = np.random.default_rng(0)
     videos = {f"video{number}": random.random((5, 8), np.float32) for number in range(3)}
@@ -81,18 +81,18 @@ def test_the_commands_of_a_document_work_as_they_stand(document: str, desk: Path
 
 @pytest.mark.slow
 def test_the_first_command_of_the_readme_says_what_stands_below_it(tmp_path: Path) -> None:
-    """`--example` fetches its film: where that cannot be done there is nothing to see."""
+    """`--example` fetches its video: where that cannot be done there is nothing to see."""
     text = (ROOT / "README.md").read_text()
     assert "pip install . && watchword describe --example\n" in text
     # a fresh machine has the networks of light alone; here others may have been fetched
     done = python(["-m", "watchword", "describe", "--example", "--top", "3", "--model", "light"], tmp_path)
     if "are you online?" in done.stderr:
-        pytest.skip("the example film cannot be fetched here")
+        pytest.skip("the example video cannot be fetched here")
     assert done.returncode == 0, done.stderr
     told = dict(re.findall(r"^(?:or: )?(.+) \((0\.\d\d)\)$", done.stdout, re.MULTILINE))
     shown = re.search(r"```\n(.+) \((0\.\d\d)\)\n```", text)
     assert len(told) == 3, done.stdout
-    assert shown, "the README shows no sentence"
+    assert shown, "the README shows no caption"
     # Which of nearly equal ones comes first, and the last digit, is the machine's: another CPU adds up the same
     # products in another order, and one vote goes another way.
     assert shown[1] in told
@@ -100,10 +100,10 @@ def test_the_first_command_of_the_readme_says_what_stands_below_it(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_demo_speaks_of_films_it_has_not_seen(tmp_path: Path) -> None:
-    done = run("watchword demo", tmp_path)
+def test_the_demo_speaks_of_videos_it_has_not_seen(tmp_path: Path) -> None:
+    done = run("watchword research demo", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Films it has never seen" in done.stdout
+    assert "Test videos" in done.stdout
     assert (tmp_path / "watchword-demo" / "run" / "model.safetensors").exists()
 
 
@@ -128,7 +128,7 @@ def test_help_is_there_without_waiting_for_torch(verb: str, tmp_path: Path) -> N
 def test_a_mistake_is_one_line_and_status_one(tmp_path: Path) -> None:
     for words, message in (
         ("watchword train missing.toml", "no recipe missing.toml"),
-        ("watchword train", "say either a recipe"),
+        ("watchword train", "name a recipe"),
         ("watchword evaluate nowhere", "nowhere"),
         ("watchword compare nowhere", "nowhere"),
         ("watchword train --resume nowhere", "nowhere"),

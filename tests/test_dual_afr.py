@@ -19,12 +19,12 @@ from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignmen
 from watchword.models import build_model
 from watchword.models.dual_afr import DualAFR
 from watchword.research.papers.dual_afr import by_kind, on_subject
-from watchword.research.papers.dual_afr_figure import WordLook, draw_looks, strongest_places
+from watchword.research.papers.dual_afr_figure import WordAttention, draw_words, strongest_locations
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import BOS, EOS, Stream
 from watchword.training import loop
-from watchword.types import Caption
+from watchword.types import Hypothesis
 
 WIDTHS = {"low": 3, "middle": 4, "deep": 5, "top": 6}
 SHAPES = [[2, 4, 4], [2, 2, 2], [1, 2, 2]]
@@ -273,23 +273,26 @@ def test_layer_weights_are_those_of_each_word() -> None:
 def test_the_figure_frames_the_strongest_location_below_its_layers() -> None:
     attention = np.zeros((2, 3, 4))
     attention[0, 2, 1], attention[1, 0, 3] = 0.9, 0.8
-    assert strongest_places(attention) == [(2, 1), (0, 3)]
+    assert strongest_locations(attention) == [(2, 1), (0, 3)]
     grey = np.full((40, 60, 3), 90, np.uint8)
     box = np.array([0.5, 0.0, 1.0, 0.5])
-    looks = [WordLook("a", 0.0, grey, box, np.zeros(2)), WordLook("dog", 1.0, grey, box, np.array([0.25, 0.75]))]
-    picture = np.asarray(draw_looks(looks, ["low", "deep"]))
+    looks = [
+        WordAttention("a", 0.0, grey, box, np.zeros(2)),
+        WordAttention("dog", 1.0, grey, box, np.array([0.25, 0.75])),
+    ]
+    picture = np.asarray(draw_words(looks, ["low", "deep"]))
     blue = (picture == (42, 110, 164)).all(-1)
     orange = (picture == (230, 110, 20)).all(-1)
     middle = picture.shape[1] // 2
-    assert not blue[:, :middle].any()   # the first word has no layers ...
-    assert not orange[:, :middle].any() # ... and no location
+    assert not blue[:, :middle].any()  # the first word has no layers ...
+    assert not orange[:, :middle].any()  # ... and no location
     heights = blue[:, middle:].sum(0)
     assert heights.max() == pytest.approx(3 * heights[heights > 0].min(), rel=0.1)
     assert orange[:, middle:].any()
 
 
 def test_kinds_of_words_have_the_mean_of_their_layers() -> None:
-    captions = [Caption("a", ("a", "striped", "circle"), 0.0), Caption("b", ("the", "dotted", "night"), 0.0)]
+    captions = [Hypothesis("a", ("a", "striped", "circle"), 0.0), Hypothesis("b", ("the", "dotted", "night"), 0.0)]
     weights = [np.array([[0, 0], [1.0, 0], [0.2, 0.8]]), np.array([[0, 0], [0.5, 0.5], [0, 1.0]])]
     found = by_kind(captions, weights, drawn=True)
     assert found["texture"] == {"words": 2, "weights": [0.75, 0.25]}
@@ -307,7 +310,7 @@ def test_a_cell_counts_if_the_subject_is_seen_in_it() -> None:
 @pytest.mark.slow
 def test_drawn_films_are_learned_and_analysed_from_the_command_line(tmp_path: Path) -> None:
     """Hard attention by the bound, word vectors, the table of layers and the figure on a film."""
-    write_shapes(tmp_path / "data", ShapesConfig(films=20), streams=("layer1", "layer2", "layer3", "motion"))
+    write_shapes(tmp_path / "data", ShapesConfig(count=20), streams=("layer1", "layer2", "layer3", "motion"))
     vectors = tmp_path / "glove.txt"
     vectors.write_text("circle 1 2 3 4 5 6 7 8\nred 0 0 0 0 0 0 0 1\n")
     recipe = Recipe.read({
@@ -322,12 +325,14 @@ def test_drawn_films_are_learned_and_analysed_from_the_command_line(tmp_path: Pa
     assert trainer.model.embedding.weight[row].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     run = loop.train(recipe, tmp_path / "run")
     truth = str(tmp_path / "data" / "truth.jsonl")
-    done = CliRunner().invoke(app, ["layers", str(run.folder), "--split", "test", "--truth", truth, "--json"])
+    done = CliRunner().invoke(
+        app, ["research", "layers", str(run.folder), "--split", "test", "--truth", truth, "--json"]
+    )
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert found["layers"] == ["layer1", "layer2", "layer3"]
     for kind in found["kinds"].values():
         assert sum(kind["weights"]) == pytest.approx(1)
-    words = ["layers", str(run.folder), "--split", "test", "--truth", truth, "--people", "--json"]
+    words = ["research", "layers", str(run.folder), "--split", "test", "--truth", truth, "--people", "--json"]
     done = CliRunner().invoke(app, words)
     assert {"texture", "scene"} <= set(json.loads(done.output)["kinds"])  # people say them, whatever the captioner says

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from conftest import noise_stream
+from watchword.captioning.captioner import Captioner
 from watchword.decoding import teacher_force
 from watchword.features.store import Store
 from watchword.layers.kernel_regression import KernelRegression, pooled
 from watchword.models import build_model
 from watchword.tensors import EOS, PAD, Stream
-from watchword.training.captioner import LoadedCaptioner
 from watchword.types import StreamArrays
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -270,6 +270,6 @@ def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made:
         "phases=[{epochs=25,learning_rate=0.01}]", output=made / "spoken",
     )  # fmt: skip
     run("captioner_gist.py", made / "spoken", made / "meaning", made / "features", made / "films")
-    captioner = LoadedCaptioner.load(made / "films")
-    said = [caption.text for caption in captioner.describe(["video0", "video5", "video10", "video15"])]
+    captioner = Captioner.load(made / "films")
+    said = [caption.text for caption in captioner.caption_stored(["video0", "video5", "video10", "video15"])]
     assert said == ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]

@@ -1,4 +1,4 @@
-"""What each word looked at: evidence as data, and the pages, pictures and films that are made of it."""
+"""What each word looked at: explanation as data, and the pages, pictures and videos that are made of it."""
 
 import base64
 import hashlib
@@ -20,20 +20,20 @@ from typer.testing import CliRunner
 
 from captioners import write_captioner
 from films import numbered, write_film
-from watchword.captioning.attention import evidence_of
-from watchword.captioning.captioner import Describer
-from watchword.captioning.diagnostics import insight
+from watchword.captioning.captioner import Captioner
+from watchword.captioning.diagnostics import diagnose
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.explain.attention import Bars, Evidence, Head, Mark, ShotEvidence, Spoken
-from watchword.explain.figure import draw_sheet
-from watchword.explain.frames import Pictures
+from watchword.explain.attention import ExplainedWord, Explanation, HeadAttention, SegmentExplanation
+from watchword.explain.figure import draw_figure
+from watchword.explain.frames import FrameSet
 from watchword.explain.overlay import HOT, VEIL, glow, heat_of, paint, spotlight, veil
 from watchword.explain.page import make_page, played
-from watchword.explain.peaks import glance, main_head, moments_of, strength, told, where
-from watchword.explain.video import write_film as write_explained
+from watchword.explain.peaks import frame_times, main_head, peak, peak_text, strength, where
+from watchword.explain.video import write_video as write_explained
 from watchword.models import build_model
 from watchword.tensors import EOS, Stream
+from watchword.types import Bars, Diagnostics, Mark
 from watchword.video import browser_type
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "reference" / "explain.schema.json").read_text())
@@ -42,26 +42,26 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 RUN = CliRunner()
 
 
-def shot(words: str = "a dog runs", **changes: Any) -> ShotEvidence:
+def segment(words: str = "a dog runs", **changes: Any) -> SegmentExplanation:
     """Three words over three moments and four quarters: the first looks at all alike, the others at one place."""
-    spoken = tuple(Spoken(word, 0.5) for word in words.split())
+    spoken = tuple(ExplainedWord(word, 0.5) for word in words.split())
     weights = np.zeros((3, 3, 4))
     weights[0] = 1 / 12
     weights[1, 1, 1] = 1.0
     weights[2, 2, 2], weights[2, 0, 0] = 0.75, 0.25
-    head = Head(np.array([0.1, 0.4, 0.8]), QUARTERS, weights)
-    made = ShotEvidence(0.0, 1.0, words, 0.7, spoken, {"grid": head})
+    head = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS, weights)
+    made = SegmentExplanation(0.0, 1.0, words, 0.7, spoken, {"grid": head})
     return replace(made, **changes)
 
 
-def evidence(*shots: ShotEvidence, film: str = "clip.mp4", captioner: str = "light") -> Evidence:
-    return Evidence(film, 1.0, captioner, shots or (shot(),))
+def explanation(*segments: SegmentExplanation, video: str = "clip.mp4", captioner: str = "light") -> Explanation:
+    return Explanation(video, 1.0, captioner, segments or (segment(),))
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pictures = [numbered(index) for index in range(25)]
-    return write_film(tmp_path_factory.mktemp("films") / "clip.mp4", pictures, tone=440.0)
+    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", pictures, tone=440.0)
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +72,22 @@ def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- data ------------------------------------------------------------------------------------------------------------
 
 
-def test_evidence_is_what_the_schema_says_and_comes_back_from_json() -> None:
+def test_explanation_is_what_the_schema_says_and_comes_back_from_json() -> None:
     marks = (Mark("key_frame", 0.4), Mark("chosen_frame", 0.8, 2))
     bars = (Bars("layers", ("low", "deep"), np.array([[0, 0], [0.25, 0.75], [1, 0]])),)
-    made = evidence(shot(marks=marks, bars=bars), shot(heads={}))
+    made = explanation(segment(marks=marks, bars=bars), segment(heads={}))
     values = json.loads(json.dumps(made.values()))
     jsonschema.validate(values, SCHEMA)
-    back = Evidence.read(values)
+    back = Explanation.read(values)
     assert back.values() == values
-    assert back.shots[0].marks == marks
-    assert np.array_equal(back.shots[0].heads["grid"].weights[1:], made.shots[0].heads["grid"].weights[1:])
+    assert back.segments[0].marks == marks
+    assert np.array_equal(back.segments[0].heads["grid"].weights[1:], made.segments[0].heads["grid"].weights[1:])
 
 
 def test_places_that_nobody_looked_at_and_tiny_weights_are_not_kept() -> None:
     weights = np.array([[[0.99, 0.0, 0.0099, 0.0001]]])
-    head = Head(np.zeros(1), np.broadcast_to(QUARTERS, (1, 4, 4)), weights)
-    kept = evidence(shot("a", heads={"things": head})).values()["shots"][0]["streams"]["things"]
+    head = HeadAttention(np.zeros(1), np.broadcast_to(QUARTERS, (1, 4, 4)), weights)
+    kept = explanation(segment("a", heads={"things": head})).values()["segments"][0]["heads"]["things"]
     assert kept["weights"] == [[[0.99, 0.0099]]]
     assert kept["boxes"] == [[QUARTERS[0].tolist(), QUARTERS[2].tolist()]]
 
@@ -96,63 +96,63 @@ def test_places_that_nobody_looked_at_and_tiny_weights_are_not_kept() -> None:
     "change",
     [
         lambda values: values.update(version=2),
-        lambda values: values.pop("shots"),
-        lambda values: values["shots"][0]["streams"]["grid"]["times"].append(9.0),
-        lambda values: values["shots"][0]["streams"]["grid"]["weights"].pop(),
-        lambda values: values["shots"][0]["streams"]["grid"].update(boxes=[[0, 0, 1]]),
-        lambda values: values["shots"][0]["marks"].append({"kind": "nonsense", "word": None, "seconds": 1}),
-        lambda values: values["shots"][0]["marks"].append({"kind": "key_frame", "word": 3, "seconds": 1}),
-        lambda values: values["shots"][0].update(start=float("nan")),
-        lambda values: values["shots"][0].update(words="dog"),
+        lambda values: values.pop("segments"),
+        lambda values: values["segments"][0]["heads"]["grid"]["times"].append(9.0),
+        lambda values: values["segments"][0]["heads"]["grid"]["weights"].pop(),
+        lambda values: values["segments"][0]["heads"]["grid"].update(boxes=[[0, 0, 1]]),
+        lambda values: values["segments"][0]["marks"].append({"kind": "nonsense", "word": None, "seconds": 1}),
+        lambda values: values["segments"][0]["marks"].append({"kind": "key_frame", "word": 3, "seconds": 1}),
+        lambda values: values["segments"][0].update(start=float("nan")),
+        lambda values: values["segments"][0].update(words="dog"),
     ],
 )  # fmt: skip
-def test_what_is_not_evidence_is_one_clear_line(change: Any) -> None:
-    values = json.loads(json.dumps(evidence().values()))
+def test_what_is_not_explanation_is_one_clear_line(change: Any) -> None:
+    values = json.loads(json.dumps(explanation().values()))
     change(values)
-    with pytest.raises(WatchwordError, match="evidence"):
-        Evidence.read(values)
+    with pytest.raises(WatchwordError, match="explanation"):
+        Explanation.read(values)
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_glance_is_the_moment_with_most_attention_and_its_places() -> None:
-    seen = glance(shot(), "grid", 2)
-    assert (seen.moment, seen.seconds, seen.share) == (2, 0.8, 0.75)
-    assert seen.places.tolist() == [0, 0, 1, 0]
+    seen = peak(segment(), "grid", 2)
+    assert (seen.step, seen.seconds, seen.share) == (2, 0.8, 0.75)
+    assert seen.locations.tolist() == [0, 0, 1, 0]
     assert seen.where == "lower left"
-    assert told(shot(), "grid", 2) == "most at 0.8 s (75%), lower left"
-    assert told(shot(), "grid", 0) == "all moments alike"
+    assert peak_text(segment(), "grid", 2) == "most at 0.8 s (75%), lower left"
+    assert peak_text(segment(), "grid", 0) == "uniform over time"
 
 
 def test_where_no_moment_is_preferred_other_heads_and_then_key_frames_say_when() -> None:
     places = np.zeros((1, 3, 4))
     places[0, :, 3] = 1 / 3
-    spatial = Head(np.array([0.1, 0.4, 0.8]), QUARTERS, places)
-    temporal = Head(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.array([[[0.1], [0.1], [0.8]]]))
+    spatial = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS, places)
+    temporal = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.array([[[0.1], [0.1], [0.8]]]))
     key = (Mark("first_key_frame", 0.4), Mark("key_frame", 0.1))
-    alone, both = shot("a", heads={"spatial": spatial}), {"temporal": temporal, "spatial": spatial}
-    assert glance(alone, "spatial", 0).seconds == 0.4  # the middle
-    assert glance(replace(alone, marks=key), "spatial", 0).seconds == 0.1
-    assert glance(replace(alone, marks=key, heads=both), "spatial", 0).seconds == 0.8
-    assert glance(alone, "spatial", 0).where == "lower right"
+    alone, both = segment("a", heads={"spatial": spatial}), {"temporal": temporal, "spatial": spatial}
+    assert peak(alone, "spatial", 0).seconds == 0.4  # the middle
+    assert peak(replace(alone, marks=key), "spatial", 0).seconds == 0.1
+    assert peak(replace(alone, marks=key, heads=both), "spatial", 0).seconds == 0.8
+    assert peak(alone, "spatial", 0).where == "lower right"
 
 
 def test_frames_without_any_weight_were_not_chosen() -> None:
     chosen = np.zeros((1, 3, 4))
     chosen[0, :2] = 1 / 8  # two frames with the same share, as G2L has it
-    made = shot("a", heads={"local": Head(np.array([0.1, 0.4, 0.8]), QUARTERS, chosen)})
-    assert not glance(made, "local", 0).moments_alike
+    made = segment("a", heads={"local": HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS, chosen)})
+    assert not peak(made, "local", 0).times_uniform
     assert strength(chosen.sum(-1)).tolist() == [[0.375, 0.375, 0]]
 
 
 def test_the_head_that_prefers_places_is_drawn() -> None:
-    pooled = Head(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.full((3, 3, 1), 1 / 3))
-    grid = shot().heads["grid"]
-    even = Head(grid.times, QUARTERS, np.full((3, 3, 4), 1 / 12))
-    assert main_head(shot(heads={"grid": grid, "pooled": pooled, "even": even})) == "grid"
-    assert main_head(shot(heads={"pooled": pooled, "even": even})) == "pooled"
-    assert main_head(shot(heads={})) is None
+    pooled = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.full((3, 3, 1), 1 / 3))
+    grid = segment().heads["grid"]
+    even = HeadAttention(grid.times, QUARTERS, np.full((3, 3, 4), 1 / 12))
+    assert main_head(segment(heads={"grid": grid, "pooled": pooled, "even": even})) == "grid"
+    assert main_head(segment(heads={"pooled": pooled, "even": even})) == "pooled"
+    assert main_head(segment(heads={})) is None
 
 
 @pytest.mark.parametrize(("place", "words"), [*enumerate(["upper left", "upper right", "lower left", "lower right"])])
@@ -163,10 +163,10 @@ def test_a_place_has_a_name(place: int, words: str) -> None:
 
 
 def test_pictures_are_read_of_what_was_looked_at_and_chosen() -> None:
-    made = shot(marks=(Mark("key_frame", 0.55),))
-    assert {0.4, 0.8, 0.55} <= set(moments_of(made, 40))
-    assert len(moments_of(made, 2)) == 2
-    assert len(moments_of(shot(heads={}), 6)) == 6  # a film without attention still has pictures
+    made = segment(marks=(Mark("key_frame", 0.55),))
+    assert {0.4, 0.8, 0.55} <= set(frame_times(made, 40))
+    assert len(frame_times(made, 2)) == 2
+    assert len(frame_times(segment(heads={}), 6)) == 6  # a video without attention still has pictures
 
 
 # --- painting --------------------------------------------------------------------------------------------------------
@@ -213,13 +213,13 @@ def test_the_most_salient_thing_stays_as_it_is_and_the_rest_fades() -> None:
 
 
 def test_cells_glow_things_stay_and_a_look_at_everything_paints_nothing() -> None:
-    grey, made = np.full((20, 40, 3), 100, np.uint8), shot()
+    grey, made = np.full((20, 40, 3), 100, np.uint8), segment()
     head = made.heads["grid"]
-    assert (paint(grey, head, glance(made, "grid", 0)) == grey).all()
-    assert (paint(grey, head, glance(made, "grid", 1))[4, 32] != 100).any()
-    things = Head(head.times, np.broadcast_to(QUARTERS, (3, 4, 4)), head.weights)
-    assert paint(grey, things, glance(made, "grid", 1))[4, 32].tolist() == [100] * 3
-    assert paint(grey, things, glance(made, "grid", 1))[16, 6, 0] > 200
+    assert (paint(grey, head, peak(made, "grid", 0)) == grey).all()
+    assert (paint(grey, head, peak(made, "grid", 1))[4, 32] != 100).any()
+    things = HeadAttention(head.times, np.broadcast_to(QUARTERS, (3, 4, 4)), head.weights)
+    assert paint(grey, things, peak(made, "grid", 1))[4, 32].tolist() == [100] * 3
+    assert paint(grey, things, peak(made, "grid", 1))[16, 6, 0] > 200
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_stands_alone_and_only_its_own_script_may_run(clip: Path, tmp_path: Path) -> None:
-    page = Reader(make_page(evidence(), clip, tmp_path / "page.html"))
+    page = Reader(make_page(explanation(), clip, tmp_path / "page.html"))
     assert not [one for _, one in page.elements if "src" in one or "href" in one]
     policy = next(one["content"] for tag, one in page.elements if tag == "meta" and "http-equiv" in one)
     assert policy is not None
@@ -258,17 +258,17 @@ def test_the_page_stands_alone_and_only_its_own_script_may_run(clip: Path, tmp_p
     assert base64.b64encode(hashlib.sha256(run.encode()).digest()).decode() in policy
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", run)
     assert "innerHTML" not in run
-    film = next(text for attributes, text in page.scripts if attributes.get("id") == "film")
-    assert base64.b64decode(film) == clip.read_bytes()
-    data = json.loads(next(text for attributes, text in page.scripts if attributes.get("id") == "evidence"))
-    assert data["shots"][0]["told"]["grid"][2] == "most at 0.8 s (75%), lower left"
-    assert data["shots"][0]["glances"]["grid"][1:] == [0.4, 0.8]
+    video = next(text for attributes, text in page.scripts if attributes.get("id") == "video")
+    assert base64.b64decode(video) == clip.read_bytes()
+    data = json.loads(next(text for attributes, text in page.scripts if attributes.get("id") == "explanation"))
+    assert data["segments"][0]["texts"]["grid"][2] == "most at 0.8 s (75%), lower left"
+    assert data["segments"][0]["peaks"]["grid"][1:] == [0.4, 0.8]
     assert len(data["frames"]) == len(data["seconds"]) > 3
     assert all(frame.startswith("data:image/jpeg;base64,") for frame in data["frames"])
 
 
 def test_words_are_buttons_and_the_page_says_the_same_as_text(clip: Path, tmp_path: Path) -> None:
-    page = Reader(make_page(evidence(), clip, tmp_path / "page.html"))
+    page = Reader(make_page(explanation(), clip, tmp_path / "page.html"))
     words = [one for tag, one in page.elements if tag == "button" and one.get("class") == "word"]
     assert len(words) == 3
     assert all("aria-pressed" in one for one in words)
@@ -282,33 +282,33 @@ def test_words_are_buttons_and_the_page_says_the_same_as_text(clip: Path, tmp_pa
 
 def test_no_word_no_name_and_no_title_becomes_markup(clip: Path, tmp_path: Path) -> None:
     bars = (Bars(HOSTILE, (HOSTILE,), np.ones((1, 1))),)
-    head = Head(np.array([0.1, 0.5]), QUARTERS, np.full((1, 2, 4), 1 / 8))
-    spoken = (Spoken(HOSTILE, 0.5),)
-    bad = ShotEvidence(0.0, 1.0, HOSTILE, 0.5, spoken, {HOSTILE: head}, (Mark("key_frame", 0.1),), bars)
-    for shots in ((bad,), (bad, bad)):
-        text = make_page(evidence(*shots, film=HOSTILE, captioner=HOSTILE), clip, tmp_path / "page.html")
+    head = HeadAttention(np.array([0.1, 0.5]), QUARTERS, np.full((1, 2, 4), 1 / 8))
+    spoken = (ExplainedWord(HOSTILE, 0.5),)
+    bad = SegmentExplanation(0.0, 1.0, HOSTILE, 0.5, spoken, {HOSTILE: head}, (Mark("key_frame", 0.1),), bars)
+    for segments in ((bad,), (bad, bad)):
+        text = make_page(explanation(*segments, video=HOSTILE, captioner=HOSTILE), clip, tmp_path / "page.html")
         page = Reader(text)
-        plain = Reader(make_page(evidence(*(shot() for _ in shots)), clip, tmp_path / "page.html"))
+        plain = Reader(make_page(explanation(*(segment() for _ in segments)), clip, tmp_path / "page.html"))
         assert len(page.scripts) == len(plain.scripts) == 3
         assert not [tag for tag, one in page.elements if tag == "img" and "src" in one]
         assert not [one for _, one in page.elements if any(key.startswith("on") for key in one)]
-        held = next(text for attributes, text in page.scripts if attributes.get("id") == "evidence")
+        held = next(text for attributes, text in page.scripts if attributes.get("id") == "explanation")
         assert not set("<>&") & set(held)  # nothing that could end the element, or begin another
         data = json.loads(held)
-        assert data["shots"][0]["words"][0]["word"] == HOSTILE
-        assert data["film"] == HOSTILE
+        assert data["segments"][0]["words"][0]["word"] == HOSTILE
+        assert data["video"] == HOSTILE
 
 
-def test_a_small_film_is_embedded_a_large_one_linked_and_an_odd_one_shown_by_frames(
+def test_a_small_video_is_embedded_a_large_one_linked_and_an_odd_one_shown_by_frames(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = tmp_path / "films" / "100% #1 <dog>.mp4"
+    named = tmp_path / "videos" / "100% #1 <dog>.mp4"
     named.parent.mkdir()
     shutil.copy(clip, named)
     assert browser_type(named) == "video/mp4"
     assert played(named, tmp_path / "page.html").content == clip.read_bytes()
     monkeypatch.setattr("watchword.explain.page.EMBEDDED_BYTES", 10)
-    assert played(named, tmp_path / "pages" / "page.html").link == "../films/100%25%20%231%20%3Cdog%3E.mp4"
+    assert played(named, tmp_path / "pages" / "page.html").link == "../videos/100%25%20%231%20%3Cdog%3E.mp4"
     odd = write_film(tmp_path / "odd.avi", [numbered(index) for index in range(8)], codec="mpeg4")
     assert browser_type(odd) == ""
     assert played(odd, tmp_path / "page.html") == played(odd, tmp_path).__class__()
@@ -316,16 +316,18 @@ def test_a_small_film_is_embedded_a_large_one_linked_and_an_odd_one_shown_by_fra
     assert browser_type(ten_bits) == ""
 
 
-def test_a_film_of_which_nothing_could_be_said_has_a_page(clip: Path, tmp_path: Path) -> None:
-    assert "Nothing was sure enough" in make_page(Evidence("clip.mp4", 1.0, "light", ()), clip, tmp_path / "page.html")
-    assert "dog" in make_page(evidence(shot(heads={})), clip, tmp_path / "page.html")  # words without attention
+def test_a_video_of_which_nothing_could_be_said_has_a_page(clip: Path, tmp_path: Path) -> None:
+    assert "No caption of this video" in make_page(
+        Explanation("clip.mp4", 1.0, "light", ()), clip, tmp_path / "page.html"
+    )
+    assert "dog" in make_page(explanation(segment(heads={})), clip, tmp_path / "page.html")  # words without attention
 
 
-# --- pictures and films ----------------------------------------------------------------------------------------------
+# --- pictures and videos ----------------------------------------------------------------------------------------------
 
 
 def test_the_nearest_picture_is_found(clip: Path) -> None:
-    pictures = Pictures.read(clip, [0.8, 0.0, 0.4], 48)
+    pictures = FrameSet.read(clip, [0.8, 0.0, 0.4], 48)
     assert pictures.seconds.tolist() == [0.0, 0.4, 0.8]
     assert [pictures.number_at(seconds) for seconds in (-1, 0.1, 0.3, 0.5, 0.7, 9)] == [0, 0, 1, 1, 2, 2]
     assert pictures.size == (64, 48)
@@ -334,22 +336,22 @@ def test_the_nearest_picture_is_found(clip: Path) -> None:
 def test_the_sheet_shows_marks_bars_and_attention(clip: Path) -> None:
     bars = (Bars("layers", ("low", "deep"), np.array([[0, 0], [0.25, 0.75], [1, 0]])),)
     marks = (Mark("key_frame", 0.4), Mark("first_key_frame", 0.52), Mark("chosen_frame", 0.8, 2))
-    plain = np.asarray(draw_sheet(evidence(), clip))
-    full = np.asarray(draw_sheet(evidence(shot(bars=bars, marks=marks)), clip))
+    plain = np.asarray(draw_figure(explanation(), clip))
+    full = np.asarray(draw_figure(explanation(segment(bars=bars, marks=marks)), clip))
     for colour, name in (((205, 40, 40), "key frame"), ((240, 190, 20), "first key frame")):
         assert (full == colour).all(-1).sum() > 200 > (plain == colour).all(-1).sum(), name
     assert (full == (42, 110, 164)).all(-1).sum() > (plain == (42, 110, 164)).all(-1).sum() + 500
-    two = draw_sheet(evidence(shot(), shot()), clip)
+    two = draw_figure(explanation(segment(), segment()), clip)
     assert two.height > 1.8 * plain.shape[0]
-    assert draw_sheet(evidence(shot(heads={})), clip).height > 100  # a model without attention
+    assert draw_figure(explanation(segment(heads={})), clip).height > 100  # a model without attention
 
 
-def test_the_film_plays_with_its_sound_and_then_word_by_word(clip: Path, tmp_path: Path) -> None:
-    write_explained(evidence(), clip, tmp_path / "seen.mp4")
+def test_the_video_plays_with_its_sound_and_then_word_by_word(clip: Path, tmp_path: Path) -> None:
+    write_explained(explanation(), clip, tmp_path / "seen.mp4")
     with av.open(str(tmp_path / "seen.mp4")) as container:
         assert {stream.type for stream in container.streams} == {"video", "audio"}
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    assert len(frames) == 25 + 3 * 30  # a second of film, three words of 1.2 s, 25 frames a second
+    assert len(frames) == 25 + 3 * 30  # a second of video, three words of 1.2 s, 25 frames a second
     height = 360
     assert frames[0].shape[0] > height
     held = frames[25 + 45]  # "dog" looks at the upper right
@@ -359,15 +361,15 @@ def test_the_film_plays_with_its_sound_and_then_word_by_word(clip: Path, tmp_pat
     assert (bright[0] != bright[1]).any()  # another word is lit
 
 
-def test_a_timeline_of_shots_and_a_silent_film_become_films_too(tmp_path: Path) -> None:
+def test_a_timeline_of_segments_and_a_silent_video_become_videos_too(tmp_path: Path) -> None:
     silent = write_film(tmp_path / "silent.mp4", [numbered(index) for index in range(12)])
     write_explained(
-        evidence(shot(end=0.2), shot("a much longer sentence than the other one", heads={}, start=0.2)), silent,
+        explanation(segment(end=0.2), segment("a much longer caption than the other one", heads={}, start=0.2)), silent,
         tmp_path / "seen.mp4",
     )  # fmt: skip
     with av.open(str(tmp_path / "seen.mp4")) as container:
         assert [stream.type for stream in container.streams] == ["video"]
-        assert len(list(container.decode(video=0))) == 12  # no word by word of several shots
+        assert len(list(container.decode(video=0))) == 12  # no word by word of several segments
 
 
 # --- what models tell ------------------------------------------------------------------------------------------------
@@ -385,7 +387,7 @@ def streams_of(widths: dict[str, int], places: dict[str, int]) -> dict[str, Stre
     return found
 
 
-SENTENCE = torch.tensor([[[4, 5, EOS]]])
+CAPTION = torch.tensor([[[4, 5, EOS]]])
 TINY = {"hidden_size": 8, "embedding_size": 8, "attention_size": 4}
 
 
@@ -393,46 +395,47 @@ def test_models_tell_of_key_frames_chosen_frames_layers_and_ways_of_looking() ->
     torch.manual_seed(0)
     grid = {"grid": 6}
     refocus = build_model({"name": "refocus", **TINY}, grid, 9).eval()
-    marks, bars = insight(refocus, streams_of(grid, {"grid": 4}), SENTENCE)
+    found = diagnose(refocus, streams_of(grid, {"grid": 4}), CAPTION)
+    marks, bars = found.marks, found.bars
     assert [mark.kind for mark in marks] == ["first_key_frame", "key_frame"]
     assert marks[0].seconds == 1.0
     assert bars == ()
     key = int(refocus.encode_passes(streams_of(grid, {"grid": 4}))[3])  # type: ignore[operator]
     assert marks[1].seconds == key / 2
     once = build_model({"name": "refocus", "variant": "kbigru", **TINY}, grid, 9).eval()
-    assert insight(once, streams_of(grid, {"grid": 4}), SENTENCE) == ((), ())  # every film's middle tells of none
+    assert diagnose(once, streams_of(grid, {"grid": 4}), CAPTION) == Diagnostics()  # every video's middle tells of none
 
     widths = {"appearance": 6, "motion": 5, "regions": 7}
     local = build_model({"name": "global2local", "feature_size": 8, "aligned_size": 4, **TINY}, widths, 9).eval()
-    marks, _ = insight(local, streams_of(widths, {"regions": 3}), SENTENCE)
+    marks = diagnose(local, streams_of(widths, {"regions": 3}), CAPTION).marks
     assert {mark.kind for mark in marks} == {"chosen_frame"}
     assert [mark.word for mark in marks] == [0, 0, 1, 1, 2, 2]  # two frames a word
 
     layers = {"low": 3, "deep": 5, "top": 6}
     deep = build_model({"name": "dual_afr", **TINY}, layers, 9).eval()
-    _, (bars_of_layers,) = insight(deep, streams_of(layers, {"low": 4, "deep": 4}), SENTENCE)
+    (bars_of_layers,) = diagnose(deep, streams_of(layers, {"low": 4, "deep": 4}), CAPTION).bars
     assert bars_of_layers.names == ("low", "deep")
     assert np.allclose(bars_of_layers.weights.sum(-1), [0, 1, 1])  # the first word looks at no layer
 
     stats = build_model({"name": "stats", "feature_size": 6, **TINY}, grid, 9).eval()
-    _, (ways,) = insight(stats, streams_of(grid, {"grid": 4}), SENTENCE)
+    (ways,) = diagnose(stats, streams_of(grid, {"grid": 4}), CAPTION).bars
     assert ways.names == ("ST", "TS")
     assert np.allclose(ways.weights.sum(-1), 1)
     plain = build_model({"name": "soft_attention", **TINY}, grid, 9).eval()
-    assert insight(plain, streams_of(grid, {"grid": 4}), SENTENCE) == ((), ())
+    assert diagnose(plain, streams_of(grid, {"grid": 4}), CAPTION) == Diagnostics()
 
 
-def test_a_description_carries_its_evidence(captioner: Path, clip: Path) -> None:
-    description = Describer.open(captioner).describe(clip)
-    made = evidence_of(description)
+def test_a_description_carries_its_explanation(captioner: Path, clip: Path) -> None:
+    description = Captioner.load(captioner).describe(clip)
+    made = Explanation.of(description)
     jsonschema.validate(json.loads(json.dumps(made.values())), SCHEMA)
-    (only,) = made.shots
-    assert only.sentence == description.sentence
+    (only,) = made.segments
+    assert only.caption == description.caption
     head = only.heads["appearance"]
     assert head.weights.shape == (len(only.words), 6, 1)
-    assert head.times.tolist() == description.shots[0].looked["appearance"].times.tolist()
-    for number, word in enumerate(description.shots[0].best.words):
-        assert glance(only, "appearance", number).seconds == pytest.approx(word.seconds["appearance"])
+    assert head.times.tolist() == description.segments[0].geometry["appearance"].times.tolist()
+    for number, word in enumerate(description.segments[0].best.words):
+        assert peak(only, "appearance", number).seconds == pytest.approx(word.seconds["appearance"])
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -448,7 +451,7 @@ def run(*words: object, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize("form", ["html", "png", "mp4", "json"])
-def test_a_film_is_explained_in_every_format(form: str, captioner: Path, clip: Path, tmp_path: Path) -> None:
+def test_a_video_is_explained_in_every_format(form: str, captioner: Path, clip: Path, tmp_path: Path) -> None:
     said = run("explain", captioner, clip, "--output", tmp_path / f"new/seen.{form}")
     made = tmp_path / "new" / f"seen.{form}"
     assert said.splitlines()[-1].endswith(made.name)
@@ -463,7 +466,7 @@ def test_a_film_is_explained_in_every_format(form: str, captioner: Path, clip: P
     assert [path.name for path in made.parent.iterdir()] == [made.name]  # nothing half-made stays
 
 
-def test_a_folder_gets_a_file_called_as_the_film(captioner: Path, clip: Path, tmp_path: Path) -> None:
+def test_a_folder_gets_a_file_called_as_the_video(captioner: Path, clip: Path, tmp_path: Path) -> None:
     run("explain", captioner, clip, "--output", tmp_path / "seen", "--format", "json")
     run("explain", captioner, clip, "--output", tmp_path / "seen")
     assert sorted(path.name for path in (tmp_path / "seen").iterdir()) == ["clip.html", "clip.json"]
@@ -479,7 +482,7 @@ def test_describe_explains_too(captioner: Path, clip: Path, tmp_path: Path) -> N
 
 
 def test_mistakes_are_one_clear_line(captioner: Path, clip: Path, tmp_path: Path) -> None:
-    assert "there is no film nowhere" in run("explain", captioner, "nowhere", "--output", tmp_path / "a.html", code=1)
+    assert "there is no file nowhere" in run("explain", captioner, "nowhere", "--output", tmp_path / "a.html", code=1)
     assert "ending of --output" in run("explain", captioner, clip, "--output", tmp_path / "a.doc", code=1)
     assert "unknown attention" in run("explain", captioner, clip, "--stream", "sound", code=1)
     assert not list(tmp_path.iterdir())
@@ -489,7 +492,7 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     from watchword.config import Recipe
     from watchword.training import loop
 
-    run("shapes", tmp_path / "data", "--films", "20", "--streams", "appearance,regions", "--videos")
+    run("research", "shapes", tmp_path / "data", "--count", "20", "--streams", "appearance,regions", "--write-videos")
     data = {"captions": tmp_path / "data" / "captions.jsonl", "store": tmp_path / "data" / "store",
             "streams": ("appearance", "regions"), "min_count": 1}  # fmt: skip
     model = {"name": "hierarchical", **TINY}
@@ -498,14 +501,15 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     clips = [json.loads(line) for line in (tmp_path / "data" / "captions.jsonl").read_text().splitlines()]
     video, other = (one["video"] for one in clips[:2])
     run("explain", trained.folder, video, "--output", tmp_path / "seen.json")
-    made = Evidence.read(json.loads((tmp_path / "seen.json").read_text()))
-    assert made.shots[0].heads["regions"].boxes.ndim == 3
+    made = Explanation.read(json.loads((tmp_path / "seen.json").read_text()))
+    assert made.segments[0].heads["regions"].boxes.ndim == 3
     run("explain", trained.folder, video, "--output", tmp_path / "seen.png", "--stream", "appearance")
-    refused = run("explain", trained.folder, video, "--films", tmp_path / "run", "--format", "png", code=1)
-    assert "no video file of" in refused
-    assert "no film" in run("explain", trained.folder, "vide", "--format", "png", code=1)
-    film = next((tmp_path / "data").rglob(f"{other}.mp4"))
-    moved = shutil.copy(film, tmp_path / "elsewhere.mp4")
+    assert "no video" in run(
+        "explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1
+    )
+    assert "no video" in run("explain", trained.folder, "vide", "--format", "png", code=1)
+    video = next((tmp_path / "data").rglob(f"{other}.mp4"))
+    moved = shutil.copy(video, tmp_path / "elsewhere.mp4")
     assert "or name a video of its store" in run("explain", trained.folder, moved, code=1)
-    run("explain", trained.folder, other, "--films", moved, "--output", tmp_path / "pages")
+    run("explain", trained.folder, other, "--videos", moved, "--output", tmp_path / "pages")
     assert (tmp_path / "pages" / f"{other}.html").exists()

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from films import numbered, write_film
-from test_explain import HOSTILE, QUARTERS, evidence, shot
-from watchword.explain.attention import Bars, Head, Mark, Spoken
+from test_explain import HOSTILE, QUARTERS, explanation, segment
+from watchword.explain.attention import ExplainedWord, HeadAttention
 from watchword.explain.page import make_page
+from watchword.types import Bars, Mark
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to look with")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -29,7 +30,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_film(tmp_path_factory.mktemp("films") / "clip.mp4", [numbered(index) for index in range(25)])
+    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
 
 
 class Opened:
@@ -57,25 +58,25 @@ class Opened:
         }""")
 
     @property
-    def film_seconds(self) -> float:
+    def video_seconds(self) -> float:
         return self.page.evaluate("() => document.querySelector('video').currentTime")
 
 
-def test_a_word_is_chosen_by_mouse_and_keys_and_the_film_goes_to_its_moment(
+def test_a_word_is_chosen_by_mouse_and_keys_and_the_video_goes_to_its_moment(
     browser: Any, clip: Path, tmp_path: Path
 ) -> None:
     bars = (Bars("layers", ("low", "deep"), np.array([[0, 0], [0.25, 0.75], [1, 0]])),)
-    pooled = Head(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.full((3, 3, 1), 1 / 3))
-    made = shot(bars=bars, marks=(Mark("key_frame", 0.4),))
+    pooled = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS[:1], np.full((3, 3, 1), 1 / 3))
+    made = segment(bars=bars, marks=(Mark("key_frame", 0.4),))
     made = replace(made, heads={"pooled": pooled, **made.heads})
     path = tmp_path / "page.html"
-    path.write_text(make_page(evidence(made), clip, path))
+    path.write_text(make_page(explanation(made), clip, path))
     opened = Opened(browser, path, viewport={"width": 390, "height": 800})
     page, words = opened.page, opened.page.locator(".word")
     page.wait_for_selector(".stage video:visible")
     words.nth(1).click()
     assert words.nth(1).get_attribute("aria-pressed") == "true"
-    assert "“dog” (grid) most at 0.4 s (100%), upper right." in page.locator(".told").inner_text()
+    assert "“dog” (grid) most at 0.4 s (100%), upper right." in page.locator(".peak-text").inner_text()
     page.wait_for_function("() => Math.abs(document.querySelector('video').currentTime - 0.4) < 0.05")
     assert opened.painted() > 0.2
     assert page.locator(".bars b").all_inner_texts() == ["25%", "75%"]
@@ -85,7 +86,7 @@ def test_a_word_is_chosen_by_mouse_and_keys_and_the_film_goes_to_its_moment(
     words.nth(0).click()  # looks at everything alike: nothing is painted
     assert opened.painted() == 0
     page.get_by_label("pooled").check()
-    assert "(pooled) all moments alike" in page.locator(".told").inner_text()
+    assert "(pooled) uniform over time" in page.locator(".peak-text").inner_text()
     assert page.locator(".timeline svg .key_frame").count() == 1
     page.locator(".seek").fill("0.2")
     page.wait_for_function("() => Math.abs(document.querySelector('video').currentTime - 0.2) < 0.06")
@@ -95,34 +96,34 @@ def test_a_word_is_chosen_by_mouse_and_keys_and_the_film_goes_to_its_moment(
     assert opened.troubles == []
 
 
-def test_a_film_that_browsers_do_not_play_is_shown_by_its_frames(browser: Any, tmp_path: Path) -> None:
+def test_a_video_that_browsers_do_not_play_is_shown_by_its_frames(browser: Any, tmp_path: Path) -> None:
     odd = write_film(tmp_path / "odd.avi", [numbered(index) for index in range(25)], codec="mpeg4")
     path = tmp_path / "page.html"
-    path.write_text(make_page(evidence(shot(), shot(start=1.0, end=2.0)), odd, path))
+    path.write_text(make_page(explanation(segment(), segment(start=1.0, end=2.0)), odd, path))
     opened = Opened(browser, path, color_scheme="dark", viewport={"width": 1200, "height": 800})
     page, frame = opened.page, opened.page.locator(".stage img")
     page.locator(".word").nth(1).click()
     first = frame.get_attribute("src")
     assert first is not None
     assert first.startswith("data:image/jpeg")
-    page.locator(".word").nth(5).click()  # the second shot's last word
+    page.locator(".word").nth(5).click()  # the second segment's last word
     assert frame.get_attribute("src") != first
-    assert page.locator(".shot.chosen").get_attribute("data-shot") == "1"
+    assert page.locator(".segment.chosen").get_attribute("data-segment") == "1"
     dark = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert max(int(one) for one in dark.removeprefix("rgb(").removesuffix(")").split(",")) < 60
     assert opened.troubles == []
 
 
 def test_nothing_that_strangers_wrote_runs(browser: Any, clip: Path, tmp_path: Path) -> None:
-    head = Head(np.array([0.1, 0.5]), QUARTERS, np.full((1, 2, 4), 1 / 8))
+    head = HeadAttention(np.array([0.1, 0.5]), QUARTERS, np.full((1, 2, 4), 1 / 8))
     bars = (Bars(HOSTILE, (HOSTILE, "b"), np.ones((1, 2)) / 2),)
-    bad = replace(shot(HOSTILE), words=(Spoken(HOSTILE, 0.5),), heads={HOSTILE: head, "b": head}, bars=bars)
+    bad = replace(segment(HOSTILE), words=(ExplainedWord(HOSTILE, 0.5),), heads={HOSTILE: head, "b": head}, bars=bars)
     path = tmp_path / "page.html"
-    path.write_text(make_page(evidence(bad, film=HOSTILE, captioner=HOSTILE), clip, path))
+    path.write_text(make_page(explanation(bad, video=HOSTILE, captioner=HOSTILE), clip, path))
     opened = Opened(browser, path)
     opened.page.locator(".word").first.click()
     opened.page.locator(".heads label").first.click()
     opened.page.wait_for_timeout(200)
-    assert HOSTILE in opened.page.locator(".told").inner_text()
+    assert HOSTILE in opened.page.locator(".peak-text").inner_text()
     assert opened.page.locator("h1").inner_text() == HOSTILE
     assert opened.troubles == []

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from conftest import noise_stream
 from test_training import recipe
+from watchword.captioning.captioner import Captioner
 from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
 from watchword.decoding import rescore, teacher_force
@@ -21,15 +22,14 @@ from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
 from watchword.research.analysis.grounding import shares
 from watchword.research.analysis.sweep import read_axis
-from watchword.research.analysis.vocab_counts import diction
-from watchword.research.analysis.word_frequency import word_bias
+from watchword.research.analysis.vocab_stats import measure
+from watchword.research.analysis.word_frequency import frequencies
 from watchword.research.papers.hierarchical_figure import within_frames
-from watchword.research.shapes import ShapesConfig, draw_film
+from watchword.research.shapes import ShapesConfig, draw_video
 from watchword.research.shapes.command import write_video
 from watchword.tensors import EOS, Stream
 from watchword.text.counts import count_words
 from watchword.training import loop
-from watchword.training.captioner import LoadedCaptioner
 from watchword.training.evaluation import Search, evaluate
 from watchword.training.run import Run
 from watchword.video import Spaced
@@ -138,24 +138,24 @@ def test_forty_frames_eight_apart_wider_in_long_films_fewer_in_short_ones() -> N
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_diction_is_counted_by_hand() -> None:
+def test_the_vocabulary_is_counted_by_hand() -> None:
     training = count_words({"a": ["a man runs"], "b": ["a man", "a dog"], "c": ["a man"], "d": ["a zebra"]})
     references = count_words({"x": ["a dog", "the dog"], "y": ["a zebra", "a man", "a man"]})
-    found = diction({"x": ["a", "dog"], "y": ["a", "man"]}, references, training, rare=0.25)
+    found = measure({"x": ["a", "dog"], "y": ["a", "man"]}, references, training, rare=0.25)
     assert (found.sentences, found.words, found.mean_length) == (2, 3, 2.0)
     assert (found.rare_words, found.rare_share) == (1, 0.25)  # dog; runs and zebra are rare too but not said
-    assert found.rare_recall == 1.0                           # only "dog" is rare and agreed upon
-    assert found.spread == pytest.approx(1.5)                 # 1/2, 1/4, 1/4
-    assert diction({"x": ["a"], "y": ["a"]}, references, training, rare=0.25).rare_recall == 0.0
+    assert found.rare_recall == 1.0  # only "dog" is rare and agreed upon
+    assert found.spread == pytest.approx(1.5)  # 1/2, 1/4, 1/4
+    assert measure({"x": ["a"], "y": ["a"]}, references, training, rare=0.25).rare_recall == 0.0
 
 
 def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
     counts = count_words({"a": ["a dog runs", "a dog"], "b": ["a cat"]})
-    found = word_bias(counts, min_count=1)
+    found = frequencies(counts, min_count=1)
     assert (found["words"], found["said"], found["videos"]) == (4, 7, 2)
     assert found["shares"][-1] == {"of_words": 0.5, "words": 2, "of_said": 5 / 7}  # a, dog
     assert found["bars"][0] == {"rank": 1, "word": "a", "said": 3, "videos": 2}
-    assert word_bias(counts, min_count=2)["words"] == 2
+    assert frequencies(counts, min_count=2)["words"] == 2
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_attention_of_a_film_becomes_a_distribution_within_each_frame() -> None:
 
 
 def test_attention_on_the_subject_alone_is_a_share_of_one() -> None:
-    truth = draw_film(ShapesConfig(distractors=3, outside="rest", actions=("moves",)), 0).truth
+    truth = draw_video(ShapesConfig(distractors=3, outside="rest", actions=("moves",)), 0).truth
     looked = np.zeros((2, 16, 8))
     looked[:, :, truth.subject] = 1 / 16
     assert shares(looked, truth) == pytest.approx({"frames": 1.0, "event": 1.0, "words": 1.0, "objects": 1.0})
@@ -197,9 +197,18 @@ def trained(shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_path: Path) -> None:
-    film = draw_film(ShapesConfig(films=40), 3)
+    film = draw_video(ShapesConfig(count=40), 3)
     write_video(tmp_path / "film.mp4", film, 8.0)
-    run_command("regions", trained.folder, film.video, "--films", tmp_path / "film.mp4", "--output", tmp_path / "out")
+    run_command(
+        "research",
+        "regions",
+        trained.folder,
+        film.video,
+        "--videos",
+        tmp_path / "film.mp4",
+        "--output",
+        tmp_path / "out",
+    )
     found = json.loads((tmp_path / "out" / f"{film.video}.json").read_text())
     assert len(found["frames"]) == 16
     assert sum(found["frames"][5]["weights"]) == pytest.approx(1, abs=1e-3)
@@ -208,7 +217,7 @@ def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_pat
 
 
 def test_pointing_does_not_count_frames_that_are_not_looked_at() -> None:
-    truth = draw_film(ShapesConfig(films=40), 3).truth
+    truth = draw_video(ShapesConfig(count=40), 3).truth
     looked = np.zeros((2, 16, 8))
     frame = int(np.flatnonzero(truth.visible[:, truth.subject])[0])
     looked[:, frame, truth.subject], looked[:, frame, truth.subject - 1] = 0.75, 0.25
@@ -216,7 +225,7 @@ def test_pointing_does_not_count_frames_that_are_not_looked_at() -> None:
 
 
 def test_a_captioner_follows_peoples_captions_word_by_word(trained: Run, shapes: Path) -> None:
-    captioner = LoadedCaptioner.load(trained.folder)
+    captioner = Captioner.load(trained.folder)
     clips = read_annotations(shapes / "captions.jsonl")[:2]
     found = captioner.teacher_force(clips)
     known = [caption for clip in clips for caption in clip.captions]
@@ -231,22 +240,24 @@ def test_a_captioner_follows_peoples_captions_word_by_word(trained: Run, shapes:
     assert found[0].score == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_pointing_and_diction_speak_of_runs(trained: Run, shapes: Path) -> None:
-    found = json.loads(run_command("pointing", trained.folder, "--truth", shapes / "truth.jsonl", "--json"))
+def test_grounding_and_vocabulary_of_runs(trained: Run, shapes: Path) -> None:
+    found = json.loads(
+        run_command("research", "grounding", trained.folder, "--truth", shapes / "truth.jsonl", "--json")
+    )
     assert found["chance"]["frames"] == pytest.approx(1 / 8, abs=0.02)
     assert 0 < found["run"]["frames"] < 1
-    spoken = json.loads(run_command("diction", trained.folder, "--rare", 0.2, "--json"))
+    spoken = json.loads(run_command("research", "vocab-stats", trained.folder, "--rare", 0.2, "--json"))
     assert spoken["a person"]["words"] > spoken["run"]["words"] > 0
     assert spoken["run"]["CIDEr"] >= 0
-    assert "rare: 2.0% of videos" in run_command("diction", trained.folder)
+    assert "rare: at most 2.0% of videos" in run_command("research", "vocab-stats", trained.folder)
 
 
 def test_a_sweep_is_a_table_and_a_picture_and_does_nothing_twice(shapes: Path, tmp_path: Path) -> None:
     toml = tmp_path / "small.toml"
     toml.write_text(f"""
         [data]
-        captions = "{shapes / 'captions.jsonl'}"
-        store = "{shapes / 'store'}"
+        captions = "{shapes / "captions.jsonl"}"
+        store = "{shapes / "store"}"
         [model]
         name = "mean_pool"
         hidden_size = 8
@@ -254,7 +265,8 @@ def test_a_sweep_is_a_table_and_a_picture_and_does_nothing_twice(shapes: Path, t
         epochs = 1
         loss = {{ name = "information" }}
     """)
-    words = ["sweep", toml, "--over", "phases.0.loss.trade_off=0.3,0.5", "--over", "phases.0.loss.gamma=1,2",
+    words = ["research", "sweep", toml, "--over", "phases.0.loss.trade_off=0.3,0.5",
+             "--over", "phases.0.loss.gamma=1,2",
              "--beam", 1, "--output", tmp_path / "sweep"]  # fmt: skip
     assert "trade_off" in run_command(*words)
     rows = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
@@ -272,12 +284,12 @@ def test_a_sweep_is_a_table_and_a_picture_and_does_nothing_twice(shapes: Path, t
 
 
 def test_a_sweep_is_never_scored_on_test() -> None:
-    done = CliRunner().invoke(app, ["sweep", "x.toml", "--over", "seed=1,2", "--split", "test"])
+    done = CliRunner().invoke(app, ["research", "sweep", "x.toml", "--over", "seed=1,2", "--split", "test"])
     assert isinstance(done.exception, WatchwordError)
     with pytest.raises(WatchwordError, match="expected key=value"):
         read_axis("gamma")
 
 
 def test_the_bias_of_drawn_films_is_drawn(shapes: Path, tmp_path: Path) -> None:
-    assert "of videos" in run_command("bias", shapes, "--output", tmp_path / "bias.png")
+    assert "videos" in run_command("research", "word-frequency", shapes, "--output", tmp_path / "words.png")
     assert Image.open(tmp_path / "bias.png").size == (900, 760)

@@ -21,7 +21,7 @@ import pytest
 
 from conftest import SHARED
 from films import numbered, write_film
-from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.captioning.description import Caption, Description, Segment, Word
 from watchword.library import Library
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'watchword[test]'")
@@ -100,28 +100,28 @@ def wait_until(answer: Callable[[], Any], seconds: float = PATIENCE / 1000) -> A
         time.sleep(0.2)
 
 
-def sentence(text: str, confidence: float = 0.5) -> Sentence:
-    return Sentence(tuple(Word(word, 0.5) for word in text.split()), confidence)
+def caption(text: str, confidence: float = 0.5) -> Caption:
+    return Caption(tuple(Word(word, 0.5) for word in text.split()), confidence)
 
 
-def evidence_on_a_grid(name: str, shots: list[tuple[float, float, str]]) -> dict[str, Any]:
-    """2 x 2 cells: word number w of a shot looks at moment w and cell w (mod 4), and hardly anywhere else."""
+def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -> dict[str, Any]:
+    """2 x 2 cells: word number w of a segment looks at moment w and cell w (mod 4), and hardly anywhere else."""
     cells = [[x / 2, y / 2, x / 2 + 0.5, y / 2 + 0.5] for y in range(2) for x in range(2)]
     told = []
-    for start, end, text in shots:
+    for start, end, text in segments:
         words = text.split()
         weights = np.full((len(words), 4, 4), 0.01)
         for word in range(len(words)):
             weights[word, word % 4, word % 4] = 0.85
         times = [start + (end - start) * (moment + 0.5) / 4 for moment in range(4)]
         told.append({
-            "start": start, "end": end, "sentence": text, "confidence": 0.5,
+            "start": start, "end": end, "caption": text, "confidence": 0.5,
             "words": [{"word": word, "probability": 0.5} for word in words],
             "streams": {"grid": {"times": times, "boxes": cells, "weights": weights.tolist()}},
             "marks": [{"kind": "key_frame", "word": None, "seconds": times[0]}],
             "bars": [{"title": "layers", "names": ["low", "high"], "weights": [[0.25, 0.75]] * len(words)}],
         })  # fmt: skip
-    return {"version": 1, "film": name, "seconds": shots[-1][1], "captioner": "drawn", "shots": told}
+    return {"version": 1, "video": name, "seconds": segments[-1][1], "captioner": "drawn", "segments": told}
 
 
 MOMENTS = [(0.0, 2.0, "a red bird sings"), (2.0, 4.0, "two dogs run along"), (4.0, 6.0, "someone opens a window")]
@@ -129,23 +129,23 @@ MOMENTS = [(0.0, 2.0, "a red bird sings"), (2.0, 4.0, "two dogs run along"), (4.
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A library with films that were put there by hand, and a server before it."""
+    """A library with videos that were put there by hand, and a server before it."""
     folder = tmp_path_factory.mktemp("page")
     pictures = [numbered(index) for index in range(150)]
     played = write_film(folder / "played.mp4", pictures)
     stills = write_film(folder / "stills.avi", pictures[:50], codec="mpeg4")  # Chromium has no decoder for it
     library = Library(folder / "library.db")
 
-    def keep(name: str, source: Path | None, shots: list[tuple[float, float, str]], drawn: bool = True) -> None:
-        other = sentence("it is something else", 0.2)
-        said = tuple(Shot(start, end, (sentence(text), other)) for start, end, text in shots)
-        description = Description(Path(name), shots[-1][1], "drawn", said)
-        evidence = evidence_on_a_grid(name, shots) if drawn else None
-        library.add(description, name=name, identity=name, source=source, evidence=evidence)
+    def keep(name: str, source: Path | None, segments: list[tuple[float, float, str]], drawn: bool = True) -> None:
+        other = caption("it is something else", 0.2)
+        said = tuple(Segment(start, end, (caption(text), other)) for start, end, text in segments)
+        description = Description(Path(name), segments[-1][1], "drawn", said)
+        explanation = explanation_on_a_grid(name, segments) if drawn else None
+        library.add(description, name=name, identity=name, source=source, explanation=explanation)
 
     hostile = shutil.copy(played, folder / "hostile.mp4")
     gone = Path(shutil.copy(played, folder / "gone.mp4"))
-    keep("gone.mp4", gone, [(0.0, 6.0, "a film that was moved")], drawn=False)
+    keep("gone.mp4", gone, [(0.0, 6.0, "a video that was moved")], drawn=False)
     gone.unlink()
     keep("stills.avi", stills, [(0.0, 2.0, "bars of light and dark")])
     keep(HOSTILE, hostile, [(0.0, 6.0, "<script>hacked=1</script> <b>bold</b> &amp; plain")])
@@ -180,7 +180,7 @@ def visiting(browser: Any, server: Server, **options: Any) -> Iterator[Any]:
     page.goto(server.address)
     yield page
     context.close()
-    assert [line for line in complaints if "Failed to load" not in line] == []  # the rest is what films lack
+    assert [line for line in complaints if "Failed to load" not in line] == []  # the rest is what videos lack
 
 
 def drop(page: Any, *paths: Path, name: str | None = None) -> None:
@@ -201,55 +201,55 @@ def drop(page: Any, *paths: Path, name: str | None = None) -> None:
     )
 
 
-def open_film(page: Any, server: Server, name: str) -> int:
-    number = next(film["id"] for film in server.ask("/api/films")["films"] if film["name"] == name)
-    page.goto(f"{server.address}/#/film/{number}")
-    expect(page.locator("h1.film-name")).to_have_text(name)
+def open_video(page: Any, server: Server, name: str) -> int:
+    number = next(video["id"] for video in server.ask("/api/videos")["videos"] if video["name"] == name)
+    page.goto(f"{server.address}/#/video/{number}")
+    expect(page.locator("h1.video-name")).to_have_text(name)
     return int(number)
 
 
 def moment(page: Any) -> float:
-    """What the film stands at."""
+    """What the video stands at."""
     return float(page.locator(".timeline input").input_value())
 
 
-def real_film(folder: Path) -> Path:
+def real_video(folder: Path) -> Path:
     """A clip of people and things; drawn bars where the shared data is not at hand."""
     clip = SHARED / "msrvtt" / "clips" / "video1002.mp4"
     return clip if clip.exists() else write_film(folder / "bars.mp4", [numbered(index) for index in range(50)])
 
 
-# --- the way of a film ------------------------------------------------------------------------------------------------
+# --- the way of a video -----------------------------------------------------------------------------------------------
 
 
-def test_a_dropped_film_gets_its_sentence_evidence_search_and_files_and_is_there_tomorrow(
+def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_there_tomorrow(
     page: Any, server: Server, tmp_path: Path
 ) -> None:
-    film = real_film(tmp_path)
-    drop(page, film)
-    expect(page.locator(".job-name")).to_have_text(film.name)
-    expect(page.get_by_role("progressbar", name=f"Progress of {film.name}")).to_be_visible()
-    expect(page.locator(".sentence")).to_be_visible()  # one film alone is opened when it is done
+    video = real_video(tmp_path)
+    drop(page, video)
+    expect(page.locator(".job-name")).to_have_text(video.name)
+    expect(page.get_by_role("progressbar", name=f"Progress of {video.name}")).to_be_visible()
+    expect(page.locator(".caption")).to_be_visible()  # one video alone is opened when it is done
     number = int(page.url.rsplit("/", 1)[1])
-    told = server.ask(f"/api/films/{number}")
-    (shot,) = told["shots"]
-    said = page.locator(".sentence").inner_text()
-    assert said.rstrip(".").lower() == shot["sentence"]
-    expect(page.locator(".sure-line")).to_contain_text(f"{shot['confidence']:.2f}")
-    assert page.locator(".alternatives li").count() == len(shot["alternatives"]) > 0
+    told = server.ask(f"/api/videos/{number}")
+    (segment,) = told["segments"]
+    said = page.locator(".caption").inner_text()
+    assert said.rstrip(".").lower() == segment["caption"]
+    expect(page.locator(".sure-line")).to_contain_text(f"{segment['confidence']:.2f}")
+    assert page.locator(".alternatives li").count() == len(segment["alternatives"]) > 0
     expect(page.locator(".job")).to_have_count(0)
 
-    words = sorted(range(len(shot["words"])), key=lambda index: shot["words"][index]["seconds"]["appearance"])
-    (seen,) = server.ask(f"/api/films/{number}/evidence")["shots"]
+    words = sorted(range(len(segment["words"])), key=lambda index: segment["words"][index]["seconds"]["appearance"])
+    (seen,) = server.ask(f"/api/videos/{number}/attention")["segments"]
     for index in (words[0], words[-1]):  # those that look farthest apart
         page.locator(".word").nth(index).click()
-        expect(page.locator(".looked")).to_contain_text(f"“{shot['words'][index]['word']}” looked")
+        expect(page.locator(".looked")).to_contain_text(f"“{segment['words'][index]['word']}” looked")
         head = seen["streams"]["appearance"]
         over_time = np.sum(head["weights"][index], -1)
         if over_time.max() > 1.02 * over_time.mean():  # else it preferred no moment, and the page goes to the middle
             # weights come with three digits: two moments may be the largest
             most = [time for time, weight in zip(head["times"], over_time, strict=True) if weight >= over_time.max()]
-            assert min(abs(time - shot["words"][index]["seconds"]["appearance"]) for time in most) < 0.01
+            assert min(abs(time - segment["words"][index]["seconds"]["appearance"]) for time in most) < 0.01
             wait_until(lambda: min(abs(moment(page) - time) for time in most) < 0.15, 20)  # noqa: B023
         shown = page.locator(".stage canvas")
         expect(shown).to_have_attribute("data-word", str(index))
@@ -259,21 +259,21 @@ def test_a_dropped_film_gets_its_sentence_evidence_search_and_files_and_is_there
 
     with page.expect_download() as download:
         page.get_by_role("link", name="VTT").click()
-    assert download.value.suggested_filename == f"{film.stem}.vtt"
+    assert download.value.suggested_filename == f"{video.stem}.vtt"
     text = Path(download.value.path()).read_text()
     assert text.startswith("WEBVTT")
     assert said in text
 
     page.reload()
-    expect(page.locator(".sentence")).to_have_text(said)
-    page.get_by_label("Search what was said").fill(f'"{shot["sentence"]}"')
-    expect(page.locator(".hit").filter(has_text=film.name)).to_have_count(1)
+    expect(page.locator(".caption")).to_have_text(said)
+    page.get_by_label("Search what was said").fill(f'"{segment["caption"]}"')
+    expect(page.locator(".hit").filter(has_text=video.name)).to_have_count(1)
     page.get_by_role("link", name="Watchword: home").click()
-    expect(page.locator(f'.card[data-film="{number}"]')).to_contain_text(said)
+    expect(page.locator(f'.card[data-video="{number}"]')).to_contain_text(said)
 
 
-def test_the_descriptions_are_a_track_of_the_film(page: Any, server: Server) -> None:
-    open_film(page, server, "moments.mp4")
+def test_the_descriptions_are_a_track_of_the_video(page: Any, server: Server) -> None:
+    open_video(page, server, "moments.mp4")
     assert page.locator("video track").get_attribute("kind") == "descriptions"
     cues = "() => [...document.querySelector('video').textTracks[0].cues ?? []].map((cue) => [cue.startTime, cue.text])"
     told = [[start, f"{text[0].upper()}{text[1:]}."] for start, _, text in MOMENTS]
@@ -281,7 +281,7 @@ def test_the_descriptions_are_a_track_of_the_film(page: Any, server: Server) -> 
 
 
 def test_a_word_lights_the_moment_and_the_place_it_looked_at(page: Any, server: Server) -> None:
-    open_film(page, server, "moments.mp4")
+    open_video(page, server, "moments.mp4")
     canvas = page.locator(".stage canvas")
     brightest = """(canvas) => {
         const { width, height } = canvas, pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
@@ -308,12 +308,12 @@ def test_a_word_lights_the_moment_and_the_place_it_looked_at(page: Any, server: 
 
 
 def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server: Server) -> None:
-    open_film(page, server, "moments.mp4")
+    open_video(page, server, "moments.mp4")
     words, canvas = page.locator(".word"), page.locator(".stage canvas")
     words.nth(2).hover()
     expect(canvas).to_have_attribute("data-moment", "1.25")
     page.mouse.move(5, 5)
-    wait_until(lambda: moment(page) == 0, 20)  # back to where the film was
+    wait_until(lambda: moment(page) == 0, 20)  # back to where the video was
     page.locator(".timeline input").focus()
     for _ in range(10):
         page.keyboard.press("Tab")
@@ -326,19 +326,19 @@ def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server:
     expect(words.nth(1)).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_sentence_follows_the_film(page: Any, server: Server) -> None:
-    open_film(page, server, "moments.mp4")
-    expect(page.locator(".sentence")).to_have_text("A red bird sings.")
+def test_the_caption_follows_the_video(page: Any, server: Server) -> None:
+    open_video(page, server, "moments.mp4")
+    expect(page.locator(".caption")).to_have_text("A red bird sings.")
     page.get_by_role("button", name="Two dogs run along").click()
-    expect(page.locator(".sentence")).to_have_text("Two dogs run along.")
+    expect(page.locator(".caption")).to_have_text("Two dogs run along.")
     expect(page.locator(".moment[aria-current]")).to_contain_text("Two dogs")
     page.get_by_role("button", name="Play").click()
-    expect(page.locator(".sentence")).to_have_text("Someone opens a window.")
+    expect(page.locator(".caption")).to_have_text("Someone opens a window.")
     page.get_by_role("button", name="Pause").click()
-    slider = page.get_by_role("slider", name="Moment of the film")
+    slider = page.get_by_role("slider", name="Moment of the video")
     slider.focus()
     page.keyboard.press("Home")
-    expect(page.locator(".sentence")).to_have_text("A red bird sings.")
+    expect(page.locator(".caption")).to_have_text("A red bird sings.")
     page.keyboard.press("ArrowRight")
     assert 0.1 < moment(page) < 0.5
 
@@ -350,7 +350,7 @@ def test_a_search_marks_its_words_and_jumps_to_the_second(page: Any) -> None:
     hit = page.locator(".hit")
     expect(hit.locator("mark")).to_have_text(["dogs", "run", "along"])
     hit.get_by_role("link").click()
-    expect(page.locator(".sentence")).to_have_text("Two dogs run along.")
+    expect(page.locator(".caption")).to_have_text("Two dogs run along.")
     assert moment(page) == 2.0
     page.go_back()
     expect(page.locator(".hit")).to_have_count(1)
@@ -358,9 +358,9 @@ def test_a_search_marks_its_words_and_jumps_to_the_second(page: Any) -> None:
     expect(page.locator("#found-empty")).to_contain_text("Nothing was said that fits “zebra”")
 
 
-def test_a_film_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, server: Server) -> None:
-    open_film(page, server, "stills.avi")
-    expect(page.get_by_text("This browser cannot play the film's format")).to_be_visible()
+def test_a_video_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, server: Server) -> None:
+    open_video(page, server, "stills.avi")
+    expect(page.get_by_text("This browser cannot play the video's format")).to_be_visible()
     width = "() => document.querySelector('.stage img')?.naturalWidth"
     assert wait_until(lambda: page.evaluate(width)) == 128
     first = page.locator(".stage img").get_attribute("src")
@@ -369,27 +369,27 @@ def test_a_film_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, serve
     expect(page.locator(".stage canvas")).to_have_attribute("data-moment", "1.75")
 
 
-def test_what_was_said_outlives_the_film(page: Any, server: Server) -> None:
-    open_film(page, server, "gone.mp4")
-    expect(page.get_by_text("The film itself is not there any more")).to_be_visible()
-    expect(page.locator(".sentence")).to_have_text("A film that was moved.")
+def test_what_was_said_outlives_the_video(page: Any, server: Server) -> None:
+    open_video(page, server, "gone.mp4")
+    expect(page.get_by_text("The video itself is not there any more")).to_be_visible()
+    expect(page.locator(".caption")).to_have_text("A video that was moved.")
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_nothing_in_a_name_or_a_sentence_is_run(page: Any, server: Server, tmp_path: Path) -> None:
+def test_nothing_in_a_name_or_a_caption_is_run(page: Any, server: Server, tmp_path: Path) -> None:
     expect(page.locator(".card").filter(has_text=HOSTILE)).to_have_count(1)
-    open_film(page, server, HOSTILE)
-    expect(page.locator(".sentence")).to_have_text("<script>hacked=1</script> <b>bold</b> &amp; plain.")
-    page.get_by_role("button", name="Delete this film").click()
+    open_video(page, server, HOSTILE)
+    expect(page.locator(".caption")).to_have_text("<script>hacked=1</script> <b>bold</b> &amp; plain.")
+    page.get_by_role("button", name="Delete this video").click()
     expect(page.get_by_role("dialog")).to_contain_text(HOSTILE)
     page.get_by_role("button", name="Keep it").click()
     page.get_by_role("searchbox").fill("plain")
     expect(page.locator(".hit")).to_contain_text("<b>bold</b>")
     page.get_by_role("link", name="Watchword: home").click()
     upload = tmp_path / "harmless"
-    upload.write_bytes(b"not a film")
+    upload.write_bytes(b"not a video")
     drop(page, upload, name='"><svg onload=hacked=1>\u202e.mp4')
     expect(page.locator(".job")).to_contain_text("<svg onload=hacked=1>")
     expect(page.locator(".job[data-state=failed]")).to_have_count(1)
@@ -397,7 +397,7 @@ def test_nothing_in_a_name_or_a_sentence_is_run(page: Any, server: Server, tmp_p
     assert page.locator("main svg[onload], main img[onerror], main b").count() == 0
 
 
-def test_a_corrupt_film_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
+def test_a_corrupt_video_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
     corrupt = tmp_path / "holiday.mp4"
     corrupt.write_bytes(write_film(tmp_path / "whole.mp4", [numbered(1)] * 25).read_bytes()[40:400])
     drop(page, corrupt)
@@ -416,12 +416,12 @@ def test_a_corrupt_film_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
 
 def test_a_full_queue_is_told_and_tried_again(page: Any, tmp_path: Path) -> None:
     """The server's own refusal is tested with the server; here it is played, to come at the right moment."""
-    full = json.dumps({"error": "16 films are waiting."})
+    full = json.dumps({"error": "16 videos are waiting."})
     refusals = [{"status": 429, "headers": {"Retry-After": "1"}, "body": full}]
-    page.route("**/api/films", lambda route: route.fulfill(**refusals.pop()) if refusals else route.fulfill(
+    page.route("**/api/videos", lambda route: route.fulfill(**refusals.pop()) if refusals else route.fulfill(
         status=422, body=json.dumps({"error": "seen again"})))  # fmt: skip
     drop(page, write_film(tmp_path / "later.mp4", [numbered(1)] * 5))
-    expect(page.locator(".job-line")).to_have_text("16 films are waiting: it is sent again by itself in 1 second.")
+    expect(page.locator(".job-line")).to_have_text("16 videos are waiting: it is sent again by itself in 1 second.")
     expect(page.locator(".job-line")).to_have_text("seen again")
 
 
@@ -435,10 +435,10 @@ def test_a_file_that_is_too_large_is_not_sent(page: Any, tmp_path: Path) -> None
 
 
 def test_a_server_that_is_killed_and_started_again_loses_nothing(browser: Any, tmp_path: Path) -> None:
-    films = [write_film(tmp_path / f"{seconds}.mp4", [numbered(seconds)] * 25 * seconds) for seconds in (1, 60)]
+    videos = [write_film(tmp_path / f"{seconds}.mp4", [numbered(seconds)] * 25 * seconds) for seconds in (1, 60)]
     library = tmp_path / "library.db"
     with serving(library, "--port", "0") as first, visiting(browser, first) as page:
-        drop(page, *films)
+        drop(page, *videos)
         expect(page.locator(".card")).to_have_count(1)  # the first is done, the second at work or waiting
         expect(page.locator(".job")).to_have_count(1)
         first.kill()
@@ -454,17 +454,17 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
 
     def several(route: Any) -> None:
         told = route.fetch().json()
-        for shot in told["shots"]:
-            grid = shot["streams"].pop("grid")
+        for segment in told["segments"]:
+            grid = segment["streams"].pop("grid")
             even = np.full_like(grid["weights"], 1 / 16).tolist()
-            shot["streams"] = {
+            segment["streams"] = {
                 "temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even},
                 "appearance": grid, "aligned:appearance": grid,
             }  # fmt: skip
         route.fulfill(json=told)
 
-    page.route("**/api/films/*/evidence", several)
-    open_film(page, server, "moments.mp4")
+    page.route("**/api/videos/*/attention", several)
+    open_video(page, server, "moments.mp4")
     page.get_by_role("button", name="bird", exact=True).click()
     expect(page.get_by_role("radio", name="appearance, over time")).to_be_checked()
     expect(page.locator(".looked")).to_contain_text("looked most at")
@@ -477,34 +477,34 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
 # --- keeping order ----------------------------------------------------------------------------------------------------
 
 
-def test_a_film_is_deleted_only_when_that_is_confirmed(page: Any, server: Server, tmp_path: Path) -> None:
+def test_a_video_is_deleted_only_when_that_is_confirmed(page: Any, server: Server, tmp_path: Path) -> None:
     """With the keyboard alone, from choosing the file on."""
-    film = write_film(tmp_path / "short.mp4", [numbered(3)] * 10)
+    video = write_film(tmp_path / "short.mp4", [numbered(3)] * 10)
     page.on("filechooser", lambda chooser: None)  # asks the browser for it now: a key is faster than the question
     expect(page.locator(".card").first).to_be_visible()
     page.locator("#files").focus()
     expect(page.locator("#files")).to_be_focused()
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("Enter")
-    chooser.value.set_files(film)
-    expect(page.locator("h1.film-name")).to_be_focused()
+    chooser.value.set_files(video)
+    expect(page.locator("h1.video-name")).to_be_focused()
     page.get_by_role("link", name="← Library").press("Enter")
     card = page.locator(".card").filter(has_text="short.mp4")
     card.get_by_role("button", name="Delete short.mp4").press("Enter")
-    expect(page.get_by_role("dialog", name="Delete this film?")).to_contain_text("short.mp4")
+    expect(page.get_by_role("dialog", name="Delete this video?")).to_contain_text("short.mp4")
     expect(page.get_by_role("button", name="Keep it")).to_be_focused()
     page.keyboard.press("Escape")
     expect(card).to_have_count(1)
     card.get_by_role("button", name="Delete short.mp4").press("Enter")
     page.get_by_role("button", name="Delete", exact=True).press("Enter")
     expect(card).to_have_count(0)
-    assert all(film["name"] != "short.mp4" for film in server.ask("/api/films")["films"])
+    assert all(video["name"] != "short.mp4" for video in server.ask("/api/videos")["videos"])
 
 
 def test_a_question_left_alone_does_not_answer_the_next(page: Any, server: Server) -> None:
-    """Closed and asked again before the page hears that it was closed: still a question, and still of its own film."""
+    """Closed and asked again before the page hears that it was closed: still a question, and still of its own video."""
     asked: list[str] = []
-    page.route("**/api/films/*", lambda route: (asked.append(route.request.method), route.fulfill(status=500)))
+    page.route("**/api/videos/*", lambda route: (asked.append(route.request.method), route.fulfill(status=500)))
     expect(page.locator(".card").first).to_be_visible()
     page.evaluate("""() => {
         const bin = document.querySelector(".card .bin");
@@ -512,7 +512,7 @@ def test_a_question_left_alone_does_not_answer_the_next(page: Any, server: Serve
         document.querySelector("dialog").close();
         bin.click();
     }""")
-    expect(page.get_by_role("dialog", name="Delete this film?")).to_have_count(1)
+    expect(page.get_by_role("dialog", name="Delete this video?")).to_have_count(1)
     assert not asked
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.locator("#trouble")).to_contain_text("500")
@@ -569,12 +569,12 @@ def test_every_view_can_be_read_heard_and_reached(browser: Any, server: Server, 
         assert page.locator("#announcer").get_attribute("aria-live") == "polite"
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-        for view in ("home", "found", "film"):
+        for view in ("home", "found", "video"):
             if view == "found":
                 page.get_by_role("searchbox").fill("dogs")
                 expect(page.locator(".hit")).to_have_count(1)
-            elif view == "film":
-                open_film(page, server, "moments.mp4")
+            elif view == "video":
+                open_video(page, server, "moments.mp4")
                 page.locator(".word").nth(1).click()
                 page.locator(".sure summary").click()
             assert page.evaluate(NAMELESS) == [], view
@@ -600,7 +600,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser: Any, serve
         expect(page.locator(".hit").first).to_be_visible()
         assert page.evaluate(wide) == [360, 360]
         for name in ("moments.mp4", HOSTILE, "stills.avi"):
-            open_film(page, server, name)
+            open_video(page, server, name)
             page.locator(".word").nth(1).tap()
             expect(page.locator(".frame-button")).to_have_count(3)
             assert page.evaluate(wide) == [360, 360]

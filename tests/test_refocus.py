@@ -28,13 +28,12 @@ from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, 
 from watchword.models import build_model
 from watchword.models.refocus import Refocus, frames_of, locations_of
 from watchword.research.papers.refocus import shares
-from watchword.research.papers.refocus_figure import Strip, film_strips, shown_frames
-from watchword.research.papers.refocus_passes import Looks
+from watchword.research.papers.refocus_figure import Passes, Strip, draw_strips, shown_frames
 from watchword.research.shapes import ShapesConfig, read_truth, write_shapes
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import Run, loop
-from watchword.types import Caption
+from watchword.types import Hypothesis
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}
@@ -104,7 +103,7 @@ def test_frames_are_means_of_locations_and_locations_are_means_of_frames() -> No
     frames, real = frames_of(stream)
     locations, there = locations_of(stream)
     torch.testing.assert_close(frames[1, :4], stream.values[1, :4].mean(1))  # Eq. 2
-    torch.testing.assert_close(locations[1], stream.values[1, :4].mean(0))      # Eq. 3: padding does not count
+    torch.testing.assert_close(locations[1], stream.values[1, :4].mean(0))  # Eq. 3: padding does not count
     assert real.sum(1).tolist() == LENGTHS
     assert bool(there.all())
 
@@ -298,7 +297,7 @@ def test_a_key_frame_that_is_drawn_is_drawn_by_its_relevance_and_only_while_trai
 def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Thirty films whose event must be found, with their videos."""
     folder = tmp_path_factory.mktemp("search")
-    write_shapes(folder, ShapesConfig(films=30, seed=2, longest_event=0.4, outside="hidden"), ("appearance_grid",))
+    write_shapes(folder, ShapesConfig(count=30, seed=2, longest_event=0.4, outside="hidden"), ("appearance_grid",))
     return folder
 
 
@@ -403,8 +402,10 @@ def test_shares_count_the_event_its_border_the_middle_and_chance(search: Path) -
     video = next(iter(truth))
     start, end = truth[video].event
 
-    def looks(key: int) -> Looks:
-        return Looks(video, np.arange(16.0), 8, key, np.ones(16) / 16, Caption(video, (), 0), Caption(video, (), 0))
+    def looks(key: int) -> Passes:
+        return Passes(
+            video, np.arange(16.0), 8, key, np.ones(16) / 16, Hypothesis(video, (), 0), Hypothesis(video, (), 0)
+        )
 
     inside = shares([looks(start)], truth)
     assert inside["event_key"] == inside["event_or_border_key"] == 1
@@ -425,7 +426,7 @@ def test_key_frames_are_always_among_the_frames_that_are_shown() -> None:
 
 def test_the_strip_has_a_yellow_and_a_red_border() -> None:
     pictures = np.zeros((4, 48, 64, 3), np.uint8)
-    picture = np.asarray(film_strips([Strip(pictures, 1, 3, [("GT", "a ball")])], height=48))
+    picture = np.asarray(draw_strips([Strip(pictures, 1, 3, [("GT", "a ball")])], height=48))
     left = [8 + location * (64 + 6) for location in range(4)]
     assert picture[6 + 24, left[3]].tolist() == [205, 40, 40]
     assert picture[6 + 24, left[1] + 4].tolist() == [240, 190, 20]
@@ -433,12 +434,21 @@ def test_the_strip_has_a_yellow_and_a_red_border() -> None:
 
 
 def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> None:
-    drawn = CliRunner().invoke(app, ["shapes", str(tmp_path / "data"), "--films", "20", "--streams", "appearance_grid",
-                                     "--videos"])  # fmt: skip
+    drawn = CliRunner().invoke(app, ["research", "shapes", str(tmp_path / "data"), "--count", "20",
+                                     "--streams", "appearance_grid", "--write-videos"])  # fmt: skip
     assert drawn.exit_code == 0
     phases = [{"epochs": 1, "learning_rate": 0.01, "loss": {"name": "refocusing"}}]
     run = loop.train(schedule(tmp_path / "data", phases=phases), tmp_path / "run")
-    words = ["refocus", str(run.folder), "--truth", str(tmp_path / "data" / "truth.jsonl"), "--beam", "2", "--json"]
+    words = [
+        "research",
+        "refocus",
+        str(run.folder),
+        "--truth",
+        str(tmp_path / "data" / "truth.jsonl"),
+        "--beam",
+        "2",
+        "--json",
+    ]
     done = CliRunner().invoke(app, [*words, "--figures", "2"], catch_exceptions=False)
     summary = json.loads(done.stdout)
     assert summary["videos"] == 2
@@ -450,4 +460,4 @@ def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> 
     assert (run.folder / "key_frames.png").exists()
     assert (run.folder / "places.png").exists()
     with pytest.raises(WatchwordError, match="not among the 2 videos"):
-        CliRunner().invoke(app, [*words, "--videos", "nobody"], catch_exceptions=False)
+        CliRunner().invoke(app, [*words, "--ids", "nobody"], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""`watchword serve`: over real HTTP, with a teller that says what it is told; the real one is at the end."""
+"""`watchword serve`: over real HTTP, with a captioner that says what it is told; the real one is at the end."""
 
 import http.client
 import io
@@ -26,33 +26,33 @@ from tests.conftest import SHARED
 from tests.films import numbered, write_film
 from tests.servers import Client, fake_service, limits_of, said, serving, wait
 
-from watchword.captioning.description import Description, Shot
+from watchword.captioning.description import Description, Segment
 from watchword.errors import WatchwordError
-from watchword.explain.attention import Evidence
+from watchword.explain.attention import Explanation
 from watchword.library import Library
 from watchword.server import app as server_module
 from watchword.server import uploads
 from watchword.server.app import attachment
-from watchword.server.auth import Door
+from watchword.server.auth import AccessPolicy
 from watchword.server.jobs import TRIES, Jobs
-from watchword.server.probe_pool import Lookers
+from watchword.server.probe_pool import ProbePool
 from watchword.server.service import Service
-from watchword.server.subprocesses import ChildDied
+from watchword.server.subprocesses import ProcessDied
 from watchword.server.uploads import clean_name
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def video(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A second of numbered pictures."""
-    path = write_film(tmp_path_factory.mktemp("films") / "clip.mp4", [numbered(index) for index in range(25)])
+    path = write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
     return path.read_bytes()
 
 
-def another(film: bytes, number: int) -> bytes:
+def another(video: bytes, number: int) -> bytes:
     """The same pictures in a file of other bytes: an MP4 may end in free space."""
-    return film + (8 + 4).to_bytes(4, "big") + b"free" + number.to_bytes(4, "big")
+    return video + (8 + 4).to_bytes(4, "big") + b"free" + number.to_bytes(4, "big")
 
 
 @pytest.fixture(scope="module")
@@ -69,40 +69,40 @@ def client(shared: tuple[Client, Service]) -> Client:
 
 
 def files(service: Service) -> list[Path]:
-    return [path for folder in (service.shelf.incoming, service.shelf.films) for path in folder.iterdir()]
+    return [path for folder in (service.storage.incoming, service.storage.videos) for path in folder.iterdir()]
 
 
-# --- the way of a film ---------------------------------------------------------------------------------------------
+# --- the way of a video ---------------------------------------------------------------------------------------------
 
 
-def test_a_film_is_uploaded_described_shown_searched_and_deleted(film: bytes, tmp_path: Path) -> None:
+def test_a_video_is_uploaded_described_shown_searched_and_deleted(video: bytes, tmp_path: Path) -> None:
     service, _ = fake_service(tmp_path)
     with serving(service) as client:
         about = client.get("/api/about").json
         assert about["captioner"] == "fake"
         assert about["limits"] == {"bytes": 4_000_000, "seconds": 60, "queue": 3}
-        number = client.described(film, "beach.mp4")
+        number = client.described(video, "beach.mp4")
 
-        (row,) = client.get("/api/films").json["films"]
-        assert {key: row[key] for key in ("id", "name", "sentence", "confidence", "shots")} == {
-            "id": number, "name": "beach.mp4", "sentence": "a dog runs", "confidence": 0.7, "shots": 2,
+        (row,) = client.get("/api/videos").json["videos"]
+        assert {key: row[key] for key in ("id", "name", "caption", "confidence", "segments")} == {
+            "id": number, "name": "beach.mp4", "caption": "a dog runs", "confidence": 0.7, "segments": 2,
         }  # fmt: skip
-        shown = client.get(f"/api/films/{number}").json
+        shown = client.get(f"/api/videos/{number}").json
         assert shown["warnings"] == ["one line of damage"]
-        assert shown["shots"][0]["alternatives"] == [{"sentence": "a cat runs", "confidence": 0.2}]
-        assert shown["shots"][0]["words"][1] == {"word": "dog", "probability": 0.5, "seconds": {"appearance": 0.5}}
-        assert client.get(f"/api/films/{number}/evidence").json["version"] == 1
-        assert client.get(f"/api/films/{number}/video").body == film
+        assert shown["segments"][0]["alternatives"] == [{"caption": "a cat runs", "confidence": 0.2}]
+        assert shown["segments"][0]["words"][1] == {"word": "dog", "probability": 0.5, "seconds": {"appearance": 0.5}}
+        assert client.get(f"/api/videos/{number}/attention").json["version"] == 2
+        assert client.get(f"/api/videos/{number}/file").body == video
 
         found = client.get("/api/search?q=running").json
         assert found["total"] == 1
-        assert (found["hits"][0]["film"], found["hits"][0]["start"]) == (number, 0.0)
+        assert (found["hits"][0]["video"], found["hits"][0]["start"]) == (number, 0.0)
         assert ["runs", True] in found["hits"][0]["pieces"]
 
-        assert client.ask("DELETE", f"/api/films/{number}").status == 204
-        for rest in ("", "/video", "/evidence", "/thumbnail", "/description.json"):
-            assert client.get(f"/api/films/{number}{rest}").status == 404
-        assert client.get("/api/films").json == {"films": [], "total": 0}
+        assert client.ask("DELETE", f"/api/videos/{number}").status == 204
+        for rest in ("", "/file", "/attention", "/thumbnail", "/description.json"):
+            assert client.get(f"/api/videos/{number}{rest}").status == 404
+        assert client.get("/api/videos").json == {"videos": [], "total": 0}
         assert client.get("/api/jobs").json == {"jobs": []}
         assert client.get("/api/search?q=running").json["total"] == 0
         assert files(service) == []
@@ -111,51 +111,51 @@ def test_a_film_is_uploaded_described_shown_searched_and_deleted(film: bytes, tm
     assert b"a dog runs" not in everything
 
 
-def test_every_format_of_the_writers_can_be_downloaded(client: Client, film: bytes) -> None:
-    number = client.described(film, "Fête <1>.mp4")
+def test_every_format_of_the_writers_can_be_downloaded(client: Client, video: bytes) -> None:
+    number = client.described(video, "Fête <1>.mp4")
     begins = {
         "descriptions.vtt": "WEBVTT", "chapters.vtt": "WEBVTT", "subtitles.srt": "1\n00:00:00,000 --> 00:00:00,500",
-        "description.json": "{", "description.csv": "film,start,end", "description.txt": "0:00:00 - ",
+        "description.json": "{", "description.csv": "video,start,end", "description.txt": "0:00:00 - ",
     }  # fmt: skip
     for name, begin in begins.items():
-        shown = client.get(f"/api/films/{number}/{name}")
+        shown = client.get(f"/api/videos/{number}/{name}")
         assert shown.status == 200
         assert shown.body.decode().startswith(begin)
         assert "content-disposition" not in shown.headers
-        saved = client.get(f"/api/films/{number}/{name}?download=1")
+        saved = client.get(f"/api/videos/{number}/{name}?download=1")
         assert saved.headers["content-disposition"].startswith('attachment; filename="F_te _1_.')
         assert "filename*=UTF-8''F%C3%AAte%20%3C1%3E." in saved.headers["content-disposition"]
-    document = client.get(f"/api/films/{number}/description.json").json
-    assert document["films"][0]["film"] == "Fête <1>.mp4"  # and not where it lies
-    assert client.get(f"/api/films/{number}/descriptions.exe").status == 404
+    document = client.get(f"/api/videos/{number}/description.json").json
+    assert document["videos"][0]["video"] == "Fête <1>.mp4"  # and not where it lies
+    assert client.get(f"/api/videos/{number}/descriptions.exe").status == 404
 
 
-def test_a_film_is_sent_in_parts_as_players_ask_for_it(client: Client, film: bytes) -> None:
-    number = client.described(film)
-    path = f"/api/films/{number}/video"
+def test_a_video_is_sent_in_parts_as_players_ask_for_it(client: Client, video: bytes) -> None:
+    number = client.described(video)
+    path = f"/api/videos/{number}/file"
     whole = client.get(path)
     assert (whole.headers["content-type"], whole.headers["accept-ranges"]) == ("video/mp4", "bytes")
     part = client.get(path, Range="bytes=10-19")
-    assert (part.status, part.body) == (206, film[10:20])
-    assert part.headers["content-range"] == f"bytes 10-19/{len(film)}"
-    assert client.get(path, Range="bytes=-5").body == film[-5:]
-    assert client.get(path, Range=f"bytes={len(film)}-").status == 416
+    assert (part.status, part.body) == (206, video[10:20])
+    assert part.headers["content-range"] == f"bytes 10-19/{len(video)}"
+    assert client.get(path, Range="bytes=-5").body == video[-5:]
+    assert client.get(path, Range=f"bytes={len(video)}-").status == 416
     many = ",".join(f"{index}-{index}" for index in range(0, 4000, 2))
     assert client.get(path, Range=f"bytes={many}").status in {200, 206, 400, 416}
 
 
-def test_pictures_of_a_film_are_small_and_of_the_moment(client: Client, tmp_path: Path) -> None:
+def test_pictures_of_a_video_are_small_and_of_the_moment(client: Client, tmp_path: Path) -> None:
     pictures = [np.full((1080, 1920, 3), shade, np.uint8) for shade in (0, 0, 255, 255)]
     path = write_film(tmp_path / "wide.mp4", pictures, [0, 500, 1000, 1500])
     number = client.described(path)
-    dark, light = (_picture(client, f"/api/films/{number}/frame?seconds={moment}") for moment in (0.2, 1.4))
+    dark, light = (_picture(client, f"/api/videos/{number}/frame?seconds={moment}") for moment in (0.2, 1.4))
     assert dark.size == light.size == (960, 540)
     assert np.asarray(dark).mean() < 10
     assert np.asarray(light).mean() > 245
-    assert _picture(client, f"/api/films/{number}/thumbnail").size == (320, 180)
-    assert np.asarray(_picture(client, f"/api/films/{number}/frame?seconds=9999")).mean() > 245
+    assert _picture(client, f"/api/videos/{number}/thumbnail").size == (320, 180)
+    assert np.asarray(_picture(client, f"/api/videos/{number}/frame?seconds=9999")).mean() > 245
     for wrong in ("-1", "nan", "inf", "1e400", "soon", ""):
-        assert client.get(f"/api/films/{number}/frame?seconds={wrong}").status == 422
+        assert client.get(f"/api/videos/{number}/frame?seconds={wrong}").status == 422
 
 
 def _picture(client: Client, path: str) -> Image.Image:
@@ -164,11 +164,11 @@ def _picture(client: Client, path: str) -> Image.Image:
     return Image.open(io.BytesIO(answer.body))
 
 
-def test_a_job_tells_how_far_it_is_until_it_is_done(film: bytes, tmp_path: Path) -> None:
-    service, teller = fake_service(tmp_path)
-    teller.may_tell.clear()
+def test_a_job_tells_how_far_it_is_until_it_is_done(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path)
+    captioner.may_continue.clear()
     with serving(service) as client:
-        job = client.upload(film).json["job"]
+        job = client.upload(video).json["job"]
         wait(lambda: client.job(job)["done_seconds"] > 0)
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
             head = f"GET /api/jobs/{job}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -176,60 +176,60 @@ def test_a_job_tells_how_far_it_is_until_it_is_done(film: bytes, tmp_path: Path)
             first = line.recv(65536)
             while b"\ndata:" not in first:
                 first += line.recv(65536)
-            teller.may_tell.set()
+            captioner.may_continue.set()
             rest = first + b"".join(iter(lambda: line.recv(65536), b""))
         assert b"content-type: text/event-stream" in rest
         events = [json.loads(event) for event in re.findall(rb"(?m)^data: (.*)$", rest)]
         assert events[0] | {"id": 0} == {
             "id": 0, "name": "clip.mp4", "state": "working", "done_seconds": 0.5, "seconds": 1.0,
-            "sentence_so_far": "a dog", "film": None, "problem": None,
+            "caption_so_far": "a dog", "video": None, "error": None,
         }  # fmt: skip
-        assert (events[-1]["state"], events[-1]["sentence_so_far"]) == ("done", "a dog runs")
+        assert (events[-1]["state"], events[-1]["caption_so_far"]) == ("done", "a dog runs")
         assert client.get("/api/jobs/nosuch/events").status == 404
 
 
-def test_the_same_film_twice_is_kept_once(client: Client, shared: tuple[Client, Service], film: bytes) -> None:
-    first, second = client.described(film, "one.mp4"), client.described(film, "two.mp4")
+def test_the_same_video_twice_is_kept_once(client: Client, shared: tuple[Client, Service], video: bytes) -> None:
+    first, second = client.described(video, "one.mp4"), client.described(video, "two.mp4")
     assert first == second
-    assert client.get(f"/api/films/{first}").json["name"] == "two.mp4"
-    wait(lambda: not list(shared[1].shelf.incoming.iterdir()))
+    assert client.get(f"/api/videos/{first}").json["name"] == "two.mp4"
+    wait(lambda: not list(shared[1].storage.incoming.iterdir()))
 
 
-def test_films_of_watchword_library_add_are_shown_from_where_they_lie_and_stay_there(
-    shared: tuple[Client, Service], film: bytes, tmp_path: Path
+def test_videos_of_watchword_library_add_are_shown_from_where_they_lie_and_stay_there(
+    shared: tuple[Client, Service], video: bytes, tmp_path: Path
 ) -> None:
     client, service = shared
     path = tmp_path / "own.mp4"
-    path.write_bytes(film)
-    description = Description(path, 1.0, "fake", (Shot(0.0, 1.0, (said("a bird sings"),)),))
-    add = service.shelf.library.add
-    number = add(description, name="own.mp4", identity="own", source=path, evidence=None)
-    assert client.get(f"/api/films/{number}/video").body == film
-    assert str(tmp_path) not in client.get(f"/api/films/{number}/description.json").body.decode()
-    assert client.get(f"/api/films/{number}/evidence").status == 404
-    assert client.ask("DELETE", f"/api/films/{number}").status == 204
+    path.write_bytes(video)
+    description = Description(path, 1.0, "fake", (Segment(0.0, 1.0, (said("a bird sings"),)),))
+    add = service.storage.library.add
+    number = add(description, name="own.mp4", identity="own", source=path, explanation=None)
+    assert client.get(f"/api/videos/{number}/file").body == video
+    assert str(tmp_path) not in client.get(f"/api/videos/{number}/description.json").body.decode()
+    assert client.get(f"/api/videos/{number}/attention").status == 404
+    assert client.ask("DELETE", f"/api/videos/{number}").status == 204
     assert path.exists()
 
     secret = tmp_path / "passwd"
     secret.write_text("root")
-    number = add(description, name="passwd", identity="odd", source=secret, evidence=None)  # somebody's odd library
-    assert client.get(f"/api/films/{number}/video").status == 404
-    gone = add(description, name="gone.mp4", identity="gone", source=tmp_path / "gone.mp4", evidence=None)
-    assert client.get(f"/api/films/{gone}/thumbnail").status == 404
-    assert client.get(f"/api/films/{gone}").json["has_video"] is False
+    number = add(description, name="passwd", identity="odd", source=secret, explanation=None)  # somebody's odd library
+    assert client.get(f"/api/videos/{number}/file").status == 404
+    gone = add(description, name="gone.mp4", identity="gone", source=tmp_path / "gone.mp4", explanation=None)
+    assert client.get(f"/api/videos/{gone}/thumbnail").status == 404
+    assert client.get(f"/api/videos/{gone}").json["has_file"] is False
 
 
-def test_a_film_can_be_deleted_while_somebody_watches_it(client: Client, film: bytes) -> None:
-    long = film + (8 + 3_000_000).to_bytes(4, "big") + b"free" + b"\0" * 3_000_000
+def test_a_video_can_be_deleted_while_somebody_watches_it(client: Client, video: bytes) -> None:
+    long = video + (8 + 3_000_000).to_bytes(4, "big") + b"free" + b"\0" * 3_000_000
     number = client.described(long, "long.mp4")
     with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # the rest is still to be sent
-        line.sendall(f"GET /api/films/{number}/video HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        line.sendall(f"GET /api/videos/{number}/file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         got = b""
         while not got.partition(b"\r\n\r\n")[2]:  # the header comes before the file is opened
             got += line.recv(1000) or pytest.fail("nothing was sent")
-        assert client.ask("DELETE", f"/api/films/{number}").status == 204
-        assert client.get(f"/api/films/{number}/video").status == 404
+        assert client.ask("DELETE", f"/api/videos/{number}").status == 204
+        assert client.get(f"/api/videos/{number}/file").status == 404
         got += b"".join(iter(lambda: line.recv(1 << 20), b""))
     assert got.partition(b"\r\n\r\n")[2] == long
 
@@ -245,9 +245,9 @@ HOSTILE = {
     "a\r\nSet-Cookie: a=b\r\n\r\n<html>.mp4": "a Set-Cookie: a=b <html>.mp4",
     "a\0b.mp4": "a b.mp4",
     "gpj.\u202e4pm": "gpj. 4pm",
-    "..": "film",
-    " ": "film",
-    "'; DROP TABLE films; --.mp4": "'; DROP TABLE films; --.mp4",
+    "..": "video",
+    " ": "video",
+    "'; DROP TABLE videos; --.mp4": "'; DROP TABLE videos; --.mp4",
     '"quoted".mp4': '"quoted".mp4',
     "%2e%2e%2fx": "%2e%2e%2fx",
     "日本語 🎬.mp4": "日本語 🎬.mp4",
@@ -256,13 +256,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name))
-def test_a_hostile_name_is_only_text(name: str, shared: tuple[Client, Service], film: bytes) -> None:
+def test_a_hostile_name_is_only_text(name: str, shared: tuple[Client, Service], video: bytes) -> None:
     client, service = shared
-    number = client.described(film, name)
-    assert client.get(f"/api/films/{number}").json["name"] == HOSTILE[name]
+    number = client.described(video, name)
+    assert client.get(f"/api/videos/{number}").json["name"] == HOSTILE[name]
     (stored,) = {path.name for path in files(service)} & {client_file(service, number)}
     assert re.fullmatch(r"[0-9a-f]{64}\.mp4", stored)
-    saved = client.get(f"/api/films/{number}/description.txt?download=1")
+    saved = client.get(f"/api/videos/{number}/description.txt?download=1")
     assert saved.status == 200
     assert "set-cookie" not in saved.headers
     assert re.fullmatch(r'attachment; filename="[\w ._()-]*"; filename\*=UTF-8\'\'[\w.%~-]*',
@@ -270,7 +270,7 @@ def test_a_hostile_name_is_only_text(name: str, shared: tuple[Client, Service], 
 
 
 def client_file(service: Service, number: int) -> str:
-    row = service.shelf.library.film(number)
+    row = service.storage.library.video(number)
     assert row is not None
     assert row.source is not None
     return row.source.name
@@ -281,17 +281,17 @@ def client_file(service: Service, number: int) -> str:
     [("%ff%fe.mp4", "\ufffd\ufffd.mp4"), ("%", "%"), ("%zz", "%zz"), ("%ed%a0%80", "\ufffd" * 3),
      ("a" * 10_000, "a" * 200), ("b" * 10_000 + ".mp4", "b" * 196 + ".mp4"), ("%F0%9F%8E%AC" * 3000, "🎬" * 200)],
 )  # fmt: skip
-def test_a_name_of_any_bytes_and_length_becomes_a_name(header: str, name: str, client: Client, film: bytes) -> None:
+def test_a_name_of_any_bytes_and_length_becomes_a_name(header: str, name: str, client: Client, video: bytes) -> None:
     assert clean_name(header) == name
-    answer = client.upload(film, header, quoted=False)
+    answer = client.upload(video, header, quoted=False)
     assert answer.status == 202
     assert client.job(answer.json["job"])["name"] == name
 
 
-def test_a_refused_upload_does_not_hold_up_its_connection(client: Client, film: bytes) -> None:
+def test_a_refused_upload_does_not_hold_up_its_connection(client: Client, video: bytes) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
-    for name, body in (("x", b"text"), (None, film), ("x", b"text"), ("x", b""), (None, b"")):
-        connection.request("POST", "/api/films", body, {"X-Watchword-Name": name} if name else {})
+    for name, body in (("x", b"text"), (None, video), ("x", b"text"), ("x", b""), (None, b"")):
+        connection.request("POST", "/api/videos", body, {"X-Watchword-Name": name} if name else {})
         answer = connection.getresponse()
         assert answer.status == 422
         answer.read()
@@ -300,9 +300,9 @@ def test_a_refused_upload_does_not_hold_up_its_connection(client: Client, film: 
     connection.close()
 
 
-def test_an_upload_without_a_name_is_refused(client: Client, film: bytes) -> None:
-    assert client.ask("POST", "/api/films", film).status == 422
-    assert client.upload(film, "").status == 422
+def test_an_upload_without_a_name_is_refused(client: Client, video: bytes) -> None:
+    assert client.ask("POST", "/api/videos", video).status == 422
+    assert client.upload(video, "").status == 422
 
 
 def png(width: int, height: int) -> bytes:
@@ -323,52 +323,52 @@ def sized(picture: bytes, width: int, height: int) -> bytes:
     return picture[:12] + header + zlib.crc32(header).to_bytes(4, "big") + picture[33:]
 
 
-NO_FILMS: dict[str, Any] = {
-    "empty": lambda film: b"",
-    "text": lambda film: b"hello " * 1000,
-    "html": lambda film: b"<html><script>alert(1)</script></html>",
-    "noise": lambda film: np.random.default_rng(0).bytes(20_000),
-    "half": lambda film: film[: len(film) // 2],
-    "playlist": lambda film: b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n",
-    "list of files": lambda film: b"ffconcat version 1.0\nfile /etc/passwd\n",
-    "svg": lambda film: b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
-    "zip": lambda film: b"PK\x03\x04" + bytes(1000),
-    "a picture that says it has ten billion pixels": lambda film: sized(png(8, 8), 100_000, 100_000),
+NO_VIDEOS: dict[str, Any] = {
+    "empty": lambda video: b"",
+    "text": lambda video: b"hello " * 1000,
+    "html": lambda video: b"<html><script>alert(1)</script></html>",
+    "noise": lambda video: np.random.default_rng(0).bytes(20_000),
+    "half": lambda video: video[: len(video) // 2],
+    "playlist": lambda video: b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n",
+    "list of files": lambda video: b"ffconcat version 1.0\nfile /etc/passwd\n",
+    "svg": lambda video: b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
+    "zip": lambda video: b"PK\x03\x04" + bytes(1000),
+    "a picture that says it has ten billion pixels": lambda video: sized(png(8, 8), 100_000, 100_000),
 }
 
 
-@pytest.mark.parametrize("kind", NO_FILMS)
-def test_what_is_no_film_is_one_clear_line_and_leaves_nothing(
-    kind: str, shared: tuple[Client, Service], film: bytes
+@pytest.mark.parametrize("kind", NO_VIDEOS)
+def test_what_is_no_video_is_one_clear_line_and_leaves_nothing(
+    kind: str, shared: tuple[Client, Service], video: bytes
 ) -> None:
     client, service = shared
     before = len(client.get("/api/jobs").json["jobs"])
-    answer = client.upload(NO_FILMS[kind](film), "holiday.mp4")
+    answer = client.upload(NO_VIDEOS[kind](video), "holiday.mp4")
     assert answer.status == 422
     assert answer.error.startswith("cannot read holiday.mp4: ")
-    assert str(service.shelf.incoming) not in answer.error
+    assert str(service.storage.incoming) not in answer.error
     assert len(client.get("/api/jobs").json["jobs"]) == before
 
 
 def test_a_picture_that_unpacks_to_more_than_the_childs_memory_is_refused(
-    shared: tuple[Client, Service], film: bytes, monkeypatch: pytest.MonkeyPatch
+    shared: tuple[Client, Service], video: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, service = shared
     bomb = png(4_000, 4_000)
     assert len(bomb) < 200_000
-    lookers = Lookers(1, memory_bytes=64 << 20)
-    monkeypatch.setattr(service, "lookers", lookers)
+    probes = ProbePool(1, memory_bytes=64 << 20)
+    monkeypatch.setattr(service, "probes", probes)
     try:
         answer = client.upload(bomb, "bomb.png")
         assert answer.status == 422
         assert answer.error.startswith("cannot read bomb.png: ")
-        assert client.upload(film).status == 202
+        assert client.upload(video).status == 202
     finally:
-        lookers.stop()
+        probes.stop()
 
 
 @pytest.mark.parametrize("name", ["CORRUPT_msrvtt_video1696.mp4", "result.webm"])
-def test_a_damaged_film_of_the_shared_data_is_one_clear_line(name: str, client: Client) -> None:
+def test_a_damaged_video_of_the_shared_data_is_one_clear_line(name: str, client: Client) -> None:
     path = SHARED / "decode" / name
     if not path.exists():
         pytest.skip("no shared data here")
@@ -378,36 +378,37 @@ def test_a_damaged_film_of_the_shared_data_is_one_clear_line(name: str, client: 
         assert answer.error.startswith(f"cannot read {name}: ")
 
 
-def test_a_film_that_is_too_large_is_refused_before_and_while_it_comes(film: bytes, tmp_path: Path) -> None:
-    service, _ = fake_service(tmp_path, bytes=len(film) - 1)
+def test_a_video_that_is_too_large_is_refused_before_and_while_it_comes(video: bytes, tmp_path: Path) -> None:
+    service, _ = fake_service(tmp_path, bytes=len(video) - 1)
     with serving(service) as client:
         early = client.raw(
-            b"POST /api/films HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: 99999999999\r\n\r\n"
+            b"POST /api/videos HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\n"
+            b"Content-Length: 99999999999\r\n\r\n"
         )
         assert early.startswith(b"HTTP/1.1 413 ")
-        told = client.upload(film)
+        told = client.upload(video)
         assert (told.status, "more than" in told.error) == (413, True)
-        chunks = iter([film[:1000], film[1000:]])  # no length is told
-        assert client.ask("POST", "/api/films", chunks, {"X-Watchword-Name": "a"}).status == 413
+        chunks = iter([video[:1000], video[1000:]])  # no length is told
+        assert client.ask("POST", "/api/videos", chunks, {"X-Watchword-Name": "a"}).status == 413
         assert files(service) == []
 
 
-def test_a_film_that_is_too_long_is_refused(film: bytes, tmp_path: Path) -> None:
+def test_a_video_that_is_too_long_is_refused(video: bytes, tmp_path: Path) -> None:
     service, _ = fake_service(tmp_path, seconds=0.5)
     with serving(service) as client:
-        answer = client.upload(film)
+        answer = client.upload(video)
         assert (answer.status, "longer than" in answer.error) == (413, True)
         assert files(service) == []
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(
-    film: bytes, shared: tuple[Client, Service], monkeypatch: pytest.MonkeyPatch
+    video: bytes, shared: tuple[Client, Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, service = shared
     before = files(service)
     with monkeypatch.context() as patch:
         patch.setattr(uploads, "RESERVE", 1 << 60)
-        answer = client.upload(film)
+        answer = client.upload(video)
         assert (answer.status, "disk is full" in answer.error) == (507, True)
 
     def full(file: Any, piece: bytes) -> None:
@@ -415,34 +416,36 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(uploads, "_write_all", full)
-        assert client.upload(film).status == 507
+        assert client.upload(video).status == 507
     assert files(service) == before
-    assert client.upload(film).status == 202
+    assert client.upload(video).status == 202
 
 
 def test_an_upload_that_breaks_off_or_stalls_leaves_nothing(
-    film: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    video: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, _ = fake_service(tmp_path)
-    head = f"POST /api/films HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: {len(film)}\r\n\r\n"
+    head = (
+        f"POST /api/videos HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: {len(video)}\r\n\r\n"
+    )
     with serving(service) as client:
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
-            line.sendall(head.encode() + film[:1000])
+            line.sendall(head.encode() + video[:1000])
             wait(lambda: bool(files(service)))
         wait(lambda: not files(service))
         monkeypatch.setattr(uploads, "STALL_SECONDS", 0.2)
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
-            line.sendall(head.encode() + film[:1000])
+            line.sendall(head.encode() + video[:1000])
             assert line.recv(65536).startswith(b"HTTP/1.1 408 ")
         assert files(service) == []
-        assert service.shelf.jobs.coming == 0
+        assert service.storage.jobs.coming == 0
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/films/0", "/api/films/-1", "/api/films/99999999999999999999999", "/api/films/one", "/api/films?limit=0",
-     "/api/films?limit=1000000", "/api/films?offset=-1", "/api/films?offset=99999999999999999999", "/api/search",
-     "/api/search?q=" + "a" * 2000, "/api/search?q=a&meaning=perhaps", "/api/search?q=a&meaning=1"],
+    ["/api/videos/0", "/api/videos/-1", "/api/videos/99999999999999999999999", "/api/videos/one", "/api/videos?limit=0",
+     "/api/videos?limit=1000000", "/api/videos?offset=-1", "/api/videos?offset=99999999999999999999", "/api/search",
+     "/api/search?q=" + "a" * 2000, "/api/search?q=a&semantic=perhaps", "/api/search?q=a&semantic=1"],
 )  # fmt: skip
 def test_odd_numbers_are_one_clear_line(path: str, client: Client) -> None:
     answer = client.get(path)
@@ -452,7 +455,7 @@ def test_odd_numbers_are_one_clear_line(path: str, client: Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/films/4000000000", "/api/jobs/x", "/api/nothing", "/static/../../../../etc/passwd", "/static/%2e%2e/app.py",
+    ["/api/videos/4000000000", "/api/jobs/x", "/api/nothing", "/static/../../../../etc/passwd", "/static/%2e%2e/app.py",
      "/static/..%2fapp.py", "/static//etc/passwd", "/static/nothing.js", "/static/", "/etc/passwd"],
 )  # fmt: skip
 def test_what_is_not_there_is_not_found(path: str, client: Client) -> None:
@@ -470,116 +473,118 @@ def test_any_text_is_a_query(query: str, client: Client) -> None:
 # --- the queue -----------------------------------------------------------------------------------------------------
 
 
-def test_a_full_queue_says_when_to_try_again_and_goes_on(film: bytes, tmp_path: Path) -> None:
-    service, teller = fake_service(tmp_path, queue=2)
-    teller.may_tell.clear()
+def test_a_full_queue_says_when_to_try_again_and_goes_on(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path, queue=2)
+    captioner.may_continue.clear()
     with serving(service) as client:
-        first = client.upload(film).json["job"]
+        first = client.upload(video).json["job"]
         client.wait_for(first, "working")
-        waiting = [client.upload(another(film, number)).json["job"] for number in range(2)]
-        refused = client.upload(another(film, 9))
+        waiting = [client.upload(another(video, number)).json["job"] for number in range(2)]
+        refused = client.upload(another(video, 9))
         assert (refused.status, refused.headers["retry-after"]) == (429, "10")
-        assert "2 films are waiting" in refused.error
+        assert "2 videos are waiting" in refused.error
         large = client.upload(bytes(30_000_000))  # who sends all before reading anything still gets the answer
         assert large.status == 429
-        teller.may_tell.set()
+        captioner.may_continue.set()
         for job in (first, *waiting):
             client.wait_for(job, "done")
-        assert client.upload(another(film, 9)).status == 202
+        assert client.upload(another(video, 9)).status == 202
 
 
-def test_uploads_hold_their_place_while_they_come(film: bytes, tmp_path: Path) -> None:
+def test_uploads_hold_their_place_while_they_come(video: bytes, tmp_path: Path) -> None:
     service, _ = fake_service(tmp_path, queue=1)
-    head = f"POST /api/films HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: {len(film)}\r\n\r\n"
+    head = (
+        f"POST /api/videos HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: {len(video)}\r\n\r\n"
+    )
     with serving(service) as client:
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
-            line.sendall(head.encode() + film[:1000])
-            wait(lambda: service.shelf.jobs.coming == 1)
-            assert client.upload(film).status == 429
-            line.sendall(film[1000:])
+            line.sendall(head.encode() + video[:1000])
+            wait(lambda: service.storage.jobs.coming == 1)
+            assert client.upload(video).status == 429
+            line.sendall(video[1000:])
             assert line.recv(65536).startswith(b"HTTP/1.1 202 ")
-        wait(lambda: service.shelf.jobs.coming == 0)
+        wait(lambda: service.storage.jobs.coming == 0)
 
 
-def test_jobs_are_cancelled_while_they_wait_and_while_they_are_described(film: bytes, tmp_path: Path) -> None:
-    service, teller = fake_service(tmp_path)
-    teller.may_tell.clear()
+def test_jobs_are_cancelled_while_they_wait_and_while_they_are_described(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path)
+    captioner.may_continue.clear()
     with serving(service) as client:
-        first, second = (client.upload(another(film, number), f"{number}").json["job"] for number in (1, 2))
-        wait(lambda: teller.told == ["1"])
+        first, second = (client.upload(another(video, number), f"{number}").json["job"] for number in (1, 2))
+        wait(lambda: captioner.names == ["1"])
         wait(lambda: client.job(first)["done_seconds"] > 0)
         assert client.ask("DELETE", f"/api/jobs/{second}").json["state"] == "cancelled"
         assert client.ask("DELETE", f"/api/jobs/{first}").json["state"] == "cancelled"
         wait(lambda: not files(service))
-        assert client.get("/api/films").json["total"] == 0
-        teller.may_tell.set()
-        third = client.described(another(film, 3), "3")
-        assert client.get(f"/api/films/{third}").json["name"] == "3"
-        assert teller.told == ["1", "3"]
+        assert client.get("/api/videos").json["total"] == 0
+        captioner.may_continue.set()
+        third = client.described(another(video, 3), "3")
+        assert client.get(f"/api/videos/{third}").json["name"] == "3"
+        assert captioner.names == ["1", "3"]
         done = client.get("/api/jobs").json["jobs"][0]
         assert client.ask("DELETE", f"/api/jobs/{done['id']}").json["state"] == "done"  # too late: it stays
-        assert client.get("/api/films").json["total"] == 1
+        assert client.get("/api/videos").json["total"] == 1
         assert client.ask("DELETE", "/api/jobs/none").status == 404
 
 
-def test_a_film_that_breaks_its_describer_is_tried_again_and_given_up_in_the_end(film: bytes, tmp_path: Path) -> None:
-    service, teller = fake_service(tmp_path)
-    crash = ChildDied("its decoder crashed (SIGSEGV)", is_final=False)
-    teller.deaths = [crash] * (TRIES + 1)
+def test_a_video_that_breaks_its_describer_is_tried_again_and_given_up_in_the_end(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path)
+    crash = ProcessDied("its decoder crashed (SIGSEGV)", is_final=False)
+    captioner.deaths = [crash] * (TRIES + 1)
     with serving(service) as client:
-        bad = client.upload(film, "bad.mp4").json["job"]
-        assert client.wait_for(bad, "failed")["problem"] == "cannot describe bad.mp4: its decoder crashed (SIGSEGV)"
-        assert teller.told == ["bad.mp4"] * TRIES
-        assert client.described(film, "unlucky.mp4")        # once
-        teller.deaths = [ChildDied("it takes too much time to decode", is_final=True)]
-        slow = client.upload(another(film, 1), "slow.mp4").json["job"]
-        problem = client.wait_for(slow, "failed")["problem"]
+        bad = client.upload(video, "bad.mp4").json["job"]
+        assert client.wait_for(bad, "failed")["error"] == "cannot describe bad.mp4: its decoder crashed (SIGSEGV)"
+        assert captioner.names == ["bad.mp4"] * TRIES
+        assert client.described(video, "unlucky.mp4")  # once
+        captioner.deaths = [ProcessDied("it takes too much time to decode", is_final=True)]
+        slow = client.upload(another(video, 1), "slow.mp4").json["job"]
+        problem = client.wait_for(slow, "failed")["error"]
         assert problem == "cannot describe slow.mp4: it takes too much time to decode"
-        assert teller.told.count("slow.mp4") == 1
-        wait(lambda: not list(service.shelf.incoming.iterdir()))
+        assert captioner.names.count("slow.mp4") == 1
+        wait(lambda: not list(service.storage.incoming.iterdir()))
 
 
 # --- stopped and started -------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_stopped_goes_on_where_it_was(film: bytes, tmp_path: Path) -> None:
-    service, teller = fake_service(tmp_path)
+def test_a_server_that_is_stopped_goes_on_where_it_was(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path)
     with serving(service) as client:
-        done = client.described(another(film, 0), "done.mp4")
-        teller.may_tell.clear()
-        jobs = [client.upload(another(film, number), f"{number}.mp4").json["job"] for number in (1, 2)]
+        done = client.described(another(video, 0), "done.mp4")
+        captioner.may_continue.clear()
+        jobs = [client.upload(another(video, number), f"{number}.mp4").json["job"] for number in (1, 2)]
         wait(lambda: client.job(jobs[0])["done_seconds"] > 0)
-    (service.shelf.incoming / "f00").write_bytes(b"an upload that was broken off")
-    (service.shelf.films / f"{'0' * 64}.mp4").write_bytes(b"a film that is not in the library")
-    service, teller = fake_service(tmp_path)
-    assert len(list(service.shelf.incoming.iterdir())) == 2
-    assert len(list(service.shelf.films.iterdir())) == 1
-    assert [job.tries for job in service.shelf.jobs.unfinished()] == [0, 0]  # stopping was not the film's fault
+    (service.storage.incoming / "f00").write_bytes(b"an upload that was broken off")
+    (service.storage.videos / f"{'0' * 64}.mp4").write_bytes(b"a video that is not in the library")
+    service, captioner = fake_service(tmp_path)
+    assert len(list(service.storage.incoming.iterdir())) == 2
+    assert len(list(service.storage.videos.iterdir())) == 1
+    assert [job.tries for job in service.storage.jobs.unfinished()] == [0, 0]  # stopping was not the video's fault
     with serving(service) as client:
         for job in jobs:
             client.wait_for(job, "done")
-        assert client.get(f"/api/films/{done}").json["name"] == "done.mp4"
-        assert client.get("/api/films").json["total"] == 3
+        assert client.get(f"/api/videos/{done}").json["name"] == "done.mp4"
+        assert client.get("/api/videos").json["total"] == 3
 
 
-def test_a_server_that_was_killed_between_two_steps_repeats_the_last(film: bytes, tmp_path: Path) -> None:
-    """The film in its place, the library told or not, the job still at work: described once more, and there once."""
+def test_a_server_that_was_killed_between_two_steps_repeats_the_last(video: bytes, tmp_path: Path) -> None:
+    """The video in its place, the library told or not, the job still at work: described once more, and there once."""
     service, _ = fake_service(tmp_path)
     with serving(service) as client:
-        number = client.described(film)
-    database = sqlite3.connect(tmp_path / "library.db.films" / "jobs.db")
-    database.execute("UPDATE jobs SET state = 'working', film = NULL, tries = 1")
+        number = client.described(video)
+    database = sqlite3.connect(tmp_path / "library.db.uploads" / "jobs.db")
+    database.execute("UPDATE jobs SET state = 'working', video = NULL, tries = 1")
     database.commit()
     database.close()
     service, _ = fake_service(tmp_path)
     with serving(service) as client:
         (job,) = client.get("/api/jobs").json["jobs"]
-        assert client.wait_for(job["id"], "done")["film"] == number
-        assert client.get("/api/films").json["total"] == 1
-        assert client.get(f"/api/films/{number}/video").body == film
+        assert client.wait_for(job["id"], "done")["video"] == number
+        assert client.get("/api/videos").json["total"] == 1
+        assert client.get(f"/api/videos/{number}/file").body == video
 
 
-def test_a_film_that_ends_the_server_every_time_is_given_up(tmp_path: Path) -> None:
+def test_a_video_that_ends_the_server_every_time_is_given_up(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     for _ in range(TRIES):
         jobs = Jobs(path, 3)
@@ -601,9 +606,9 @@ def test_two_servers_do_not_share_a_library(tmp_path: Path) -> None:
 
 
 def test_a_library_is_added_to_while_it_is_served(client: Client, shared: tuple[Client, Service]) -> None:
-    other = Library(shared[1].shelf.library.path)
-    shots = (Shot(0.0, 1.0, (said("a zebra yawns"),)),)
-    other.add(Description(Path("z"), 1.0, "x", shots), name="z", identity="zebra", source=None, evidence=None)
+    other = Library(shared[1].storage.library.path)
+    segments = (Segment(0.0, 1.0, (said("a zebra yawns"),)),)
+    other.add(Description(Path("z"), 1.0, "x", segments), name="z", identity="zebra", source=None, explanation=None)
     assert client.get("/api/search?q=zebra").json["total"] == 1
 
 
@@ -629,7 +634,7 @@ def test_finished_jobs_are_forgotten_in_time(tmp_path: Path, monkeypatch: pytest
      ("192.168.0.7", 421), ("localhost@evil.example", 421), ("", 421)],
 )  # fmt: skip
 def test_a_name_that_was_bound_to_our_address_is_not_ours(host: str, status: int, client: Client) -> None:
-    assert client.get("/api/films", Host=host).status == status
+    assert client.get("/api/videos", Host=host).status == status
 
 
 def test_a_request_with_two_hosts_is_refused(client: Client) -> None:
@@ -637,58 +642,58 @@ def test_a_request_with_two_hosts_is_refused(client: Client) -> None:
     assert re.match(rb"HTTP/1.1 4\d\d ", answer)
 
 
-def test_pages_of_other_origins_may_not_ask(client: Client, film: bytes) -> None:
+def test_pages_of_other_origins_may_not_ask(client: Client, video: bytes) -> None:
     ours = f"http://127.0.0.1:{client.port}"
     neighbour = f"http://127.0.0.1:{client.port + 1}"
     for origin in ("http://evil.example", "null", neighbour, "http://localhost", f"{ours}/"):
-        assert client.upload(film, Origin=origin).status == 403, origin
-        assert client.get("/api/films", Origin=origin).status == 403
-        assert client.ask("DELETE", "/api/films/1", headers={"Origin": origin}).status == 403
-    assert client.get("/api/films", Origin=ours).status == 200
+        assert client.upload(video, Origin=origin).status == 403, origin
+        assert client.get("/api/videos", Origin=origin).status == 403
+        assert client.ask("DELETE", "/api/videos/1", headers={"Origin": origin}).status == 403
+    assert client.get("/api/videos", Origin=ours).status == 200
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
-        assert client.get("/api/films", **{"Sec-Fetch-Site": site}).status == status
+        assert client.get("/api/videos", **{"Sec-Fetch-Site": site}).status == status
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert client.get("/", **link).status == 200
-    assert client.get("/api/films", **link).status == 403
+    assert client.get("/api/videos", **link).status == 403
     preflight = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
-    assert client.ask("OPTIONS", "/api/films", headers=preflight).status == 403
-    assert not any(name.startswith("access-control") for name in client.get("/api/films", Origin=ours).headers)
+    assert client.ask("OPTIONS", "/api/videos", headers=preflight).status == 403
+    assert not any(name.startswith("access-control") for name in client.get("/api/videos", Origin=ours).headers)
 
 
-def test_a_stranger_needs_the_token(film: bytes, tmp_path: Path) -> None:
+def test_a_stranger_needs_the_token(video: bytes, tmp_path: Path) -> None:
     service, _ = fake_service(tmp_path)
-    door = Door.of("0.0.0.0", 8000, ["films.example"], "s3cret")
+    door = AccessPolicy.of("0.0.0.0", 8000, ["videos.example"], "s3cret")
     with serving(service, door) as client:
         for headers in (
             {}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}, {"Authorization": "Basic s3cret"},
             {"Cookie": "watchword_8000=wrong"}, {"Authorization": "Bearer s3cre\u00e9"}, {"Authorization": "Bearer "},
         ):  # fmt: skip
-            for path in ("/", "/static/main.js", "/api/films", "/api/openapi.json", "/api/films?token=s3cret"):
+            for path in ("/", "/static/main.js", "/api/videos", "/api/openapi.json", "/api/videos?token=s3cret"):
                 answer = client.get(path, **headers)
                 assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-            assert client.upload(film, **headers).status == 401
+            assert client.upload(video, **headers).status == 401
         assert client.get("/?token=wrong").status == 401
 
-        welcome = client.get("/?token=s3cret&film=3")
-        assert (welcome.status, welcome.headers["location"]) == (303, "/?film=3")
+        welcome = client.get("/?token=s3cret&video=3")
+        assert (welcome.status, welcome.headers["location"]) == (303, "/?video=3")
         cookie = welcome.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
-        assert client.get("/api/films", Cookie=f"odd;; other=1; {cookie.partition(';')[0]}").status == 200
+        assert client.get("/api/videos", Cookie=f"odd;; other=1; {cookie.partition(';')[0]}").status == 200
         bearer = {"Authorization": "Bearer s3cret"}
-        assert client.get("/api/films", **bearer).status == 200
-        assert client.get("/api/films", Host="films.example", **bearer).status == 200
-        assert client.get("/api/films", Host="192.168.0.7:8000", **bearer).status == 200
-        assert client.get("/api/films", Host="evil.example", **bearer).status == 421
-        assert client.upload(film, Origin="http://evil.example", **bearer).status == 403
+        assert client.get("/api/videos", **bearer).status == 200
+        assert client.get("/api/videos", Host="videos.example", **bearer).status == 200
+        assert client.get("/api/videos", Host="192.168.0.7:8000", **bearer).status == 200
+        assert client.get("/api/videos", Host="evil.example", **bearer).status == 421
+        assert client.upload(video, Origin="http://evil.example", **bearer).status == 403
 
 
 def test_the_door_asks_for_a_token_unless_only_this_machine_can_come() -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.0.0.2"):
-        assert Door.of(host, 1, (), "t").token is None
+        assert AccessPolicy.of(host, 1, (), "t").token is None
     for host in ("0.0.0.0", "::", "192.168.0.7", "my.machine"):
-        assert Door.of(host, 1, (), "t").token == "t"
-    assert Door.of("127.0.0.1", 1, ["films.example"], "t").token == "t"
+        assert AccessPolicy.of(host, 1, (), "t").token == "t"
+    assert AccessPolicy.of("127.0.0.1", 1, ["videos.example"], "t").token == "t"
 
 
 def test_every_answer_tells_the_browser_to_be_careful(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -697,7 +702,7 @@ def test_every_answer_tells_the_browser_to_be_careful(client: Client, monkeypatc
 
     monkeypatch.setattr(Library, "count_hits", bug)
     statuses = set()
-    for path in ("/", "/api/films", "/nothing", "/api/films/none", "/static/style.css", "/api/search?q=a"):
+    for path in ("/", "/api/videos", "/nothing", "/api/videos/none", "/static/style.css", "/api/search?q=a"):
         answer = client.get(path)
         statuses.add(answer.status)
         policy = answer.headers["content-security-policy"]
@@ -723,10 +728,10 @@ def test_attachments_have_safe_names() -> None:
 def test_the_api_is_documented(client: Client) -> None:
     document = client.get("/api/openapi.json").json
     assert set(document["paths"]) == {
-        "/api/about", "/api/films", "/api/films/{film}", "/api/films/{film}/evidence", "/api/films/{film}/video",
-        "/api/films/{film}/thumbnail", "/api/films/{film}/frame", "/api/jobs", "/api/jobs/{job}",
+        "/api/about", "/api/videos", "/api/videos/{video}", "/api/videos/{video}/attention", "/api/videos/{video}/file",
+        "/api/videos/{video}/thumbnail", "/api/videos/{video}/frame", "/api/jobs", "/api/jobs/{job}",
         "/api/jobs/{job}/events", "/api/search",
-        *(f"/api/films/{{film}}/{name}" for name in server_module.DOWNLOADS),
+        *(f"/api/videos/{{video}}/{name}" for name in server_module.DOWNLOADS),
     }  # fmt: skip
     for path, methods in document["paths"].items():
         for method, about in methods.items():
@@ -739,9 +744,9 @@ def test_the_api_can_be_read_without_a_network_and_without_scripts(client: Clien
     page = client.get("/api/docs")
     assert page.headers["content-type"].startswith("text/html")
     text = page.body.decode()
-    assert "<code>POST /api/films</code>" in text
+    assert "<code>POST /api/videos</code>" in text
     assert "x-watchword-name" in text
-    assert 'href="#Problem"' in text
+    assert 'href="#ErrorAnswer"' in text
     assert "<script" not in text
     assert "http://" not in text
     assert "https://" not in text
@@ -773,31 +778,31 @@ class Running:
 
 @pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_waited(
-    captioner: Path, film: bytes, tmp_path: Path
+    captioner: Path, video: bytes, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         first = Running(tmp_path, "--model", str(captioner))
         stack.callback(first.process.kill)
         assert "(tiny, " in first.line
-        done = first.client.described(film, "done.mp4")
-        said_first = first.client.get(f"/api/films/{done}").json
+        done = first.client.described(video, "done.mp4")
+        said_first = first.client.get(f"/api/videos/{done}").json
         assert said_first["captioner"] == "tiny"
-        assert said_first["shots"][0]["sentence"]
-        evidence = Evidence.read(first.client.get(f"/api/films/{done}/evidence").json)
-        words = [word["word"] for word in said_first["shots"][0]["words"]]
-        assert [spoken.word for spoken in evidence.shots[0].words] == words
-        assert evidence.shots[0].heads["appearance"].weights.shape[:2] == (len(words), 6)
-        jobs = [first.client.upload(another(film, number), f"{number}.mp4").json["job"] for number in range(4)]
+        assert said_first["segments"][0]["caption"]
+        explanation = Explanation.read(first.client.get(f"/api/videos/{done}/attention").json)
+        words = [word["word"] for word in said_first["segments"][0]["words"]]
+        assert [spoken.word for spoken in explanation.segments[0].words] == words
+        assert explanation.segments[0].heads["appearance"].weights.shape[:2] == (len(words), 6)
+        jobs = [first.client.upload(another(video, number), f"{number}.mp4").json["job"] for number in range(4)]
         first.client.wait_for(jobs[0], "working", "done")
         first.kill()
 
         second = Running(tmp_path, "--model", str(captioner))
         stack.callback(second.process.kill)
-        assert second.client.get(f"/api/films/{done}").json == said_first
-        assert second.client.get(f"/api/films/{done}/video").body == film
+        assert second.client.get(f"/api/videos/{done}").json == said_first
+        assert second.client.get(f"/api/videos/{done}/file").body == video
         for job in jobs:
-            assert second.client.wait_for(job, "done")["sentence_so_far"] == said_first["shots"][0]["sentence"]
-        assert second.client.get("/api/films").json["total"] == 5
+            assert second.client.wait_for(job, "done")["caption_so_far"] == said_first["segments"][0]["caption"]
+        assert second.client.get("/api/videos").json["total"] == 5
         memory = Path(f"/proc/{second.process.pid}/maps")
         if memory.exists():
             assert "libtorch" not in memory.read_text()  # torch is in the child alone
@@ -812,22 +817,22 @@ def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_w
 
 @pytest.mark.slow
 def test_a_describer_that_is_killed_in_the_middle_is_started_again(
-    captioner: Path, film: bytes, tmp_path: Path
+    captioner: Path, video: bytes, tmp_path: Path
 ) -> None:
     service = Service(tmp_path / "library.db", str(captioner), limits_of())
     with serving(service) as client:
-        assert service.teller.child.process is not None
-        before = service.teller.child.process
-        job = client.upload(film).json["job"]
+        assert service.captioner.process.process is not None
+        before = service.captioner.process.process
+        job = client.upload(video).json["job"]
         client.wait_for(job, "working")
         before.kill()
         done = client.wait_for(job, "done")
-        assert client.get(f"/api/films/{done['film']}").json["captioner"] == "tiny"
-        assert service.teller.child.process is not before
+        assert client.get(f"/api/videos/{done['video']}").json["captioner"] == "tiny"
+        assert service.captioner.process.process is not before
         long = write_film(tmp_path / "long.mp4", [numbered(index) for index in range(200)], range(0, 50_000, 250))
-        shots = client.get(f"/api/films/{client.described(long)}").json["shots"]  # a timeline
-        assert shots[0]["start"] == 0
-        assert shots[-1]["end"] == pytest.approx(50, abs=0.5)
+        segments = client.get(f"/api/videos/{client.described(long)}").json["segments"]  # a timeline
+        assert segments[0]["start"] == 0
+        assert segments[-1]["end"] == pytest.approx(50, abs=0.5)
 
 
 def test_a_mistyped_captioner_is_one_line(tmp_path: Path) -> None:
@@ -845,12 +850,12 @@ def test_a_port_that_is_taken_is_one_line() -> None:
             listen("127.0.0.1", taken.getsockname()[1])
 
 
-def test_many_people_at_once_get_answers(client: Client, film: bytes) -> None:
+def test_many_people_at_once_get_answers(client: Client, video: bytes) -> None:
     answers: list[int] = []
     begun = time.monotonic()
 
     def one(number: int) -> None:
-        answers.append(client.upload(another(film, 1000 + number)).status)
+        answers.append(client.upload(another(video, 1000 + number)).status)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -860,3 +865,29 @@ def test_many_people_at_once_get_answers(client: Client, film: bytes) -> None:
     assert len(answers) == 20
     assert set(answers) <= {202, 429}
     assert time.monotonic() - begun < 120
+
+
+def test_a_queue_of_version_1_goes_on(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "jobs.db")
+    connection.execute(
+        "CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+        "file TEXT NOT NULL, identity TEXT NOT NULL, seconds REAL NOT NULL, added REAL NOT NULL, "
+        "state TEXT NOT NULL DEFAULT 'waiting', tries INTEGER NOT NULL DEFAULT 0, "
+        "done_seconds REAL NOT NULL DEFAULT 0, sentence TEXT NOT NULL DEFAULT '', film INTEGER, problem TEXT)"
+    )
+    rows = [
+        ("a", "a.mp4", "1", "sha256:1", 2.0, 3.0, "done", 1, 2.0, "a dog", 7, None),
+        ("b", "b.mp4", "2", "sha256:2", 2.0, 4.0, "failed", 3, 0.0, "", None, "cannot read it"),
+        ("c", "c.mp4", "3", "sha256:3", 2.0, 5.0, "waiting", 0, 0.0, "", None, None),
+    ]
+    places = ", ".join("?" * 12)
+    connection.executemany(f"INSERT INTO jobs VALUES (NULL, {places})", rows)
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+    for _ in range(2):  # upgraded once
+        jobs = Jobs(tmp_path / "jobs.db", 3)
+        found = {job.id: job for job in jobs.all()}
+        assert (found["a"].caption, found["a"].video, found["b"].error) == ("a dog", 7, "cannot read it")
+        assert [job.id for job in jobs.unfinished()] == ["c"]
+        jobs.close()

@@ -17,11 +17,11 @@ from watchword.research.shapes import (
     LEXICON,
     RARE_WORDS,
     STREAMS,
-    Film,
+    DrawnVideo,
     ShapesConfig,
     Thing,
-    draw_film,
-    draw_films,
+    draw_video,
+    draw_videos,
     grid_boxes,
     kind_of,
     meaning,
@@ -38,20 +38,20 @@ ORDERLESS = tuple(name for name in STREAMS if name not in ORDERED)
 
 
 @pytest.fixture(scope="module")
-def films() -> list[Film]:
-    return list(draw_films(ShapesConfig(films=300)))
+def films() -> list[DrawnVideo]:
+    return list(draw_videos(ShapesConfig(count=300)))
 
 
-def first_with(films: list[Film], action: str) -> Film:
+def first_with(films: list[DrawnVideo], action: str) -> DrawnVideo:
     return next(film for film in films if film.truth.facts.action == action)
 
 
-def lone(action: str, **options: object) -> Film:
+def lone(action: str, **options: object) -> DrawnVideo:
     """A film without distractors: all that is not background is the subject or what it meets."""
-    return draw_film(ShapesConfig(distractors=0, actions=(action,), **options), 1)  # type: ignore[arg-type]
+    return draw_video(ShapesConfig(distractors=0, actions=(action,), **options), 1)  # type: ignore[arg-type]
 
 
-def away_from_background(film: Film) -> np.ndarray:
+def away_from_background(film: DrawnVideo) -> np.ndarray:
     """(F, H, W): pixels that no noise explains."""
     background = np.median(film.pictures.astype(int), axis=(0, 2), keepdims=True)
     return np.abs(film.pictures - background).max(-1) > 12
@@ -61,33 +61,33 @@ def away_from_background(film: Film) -> np.ndarray:
 
 
 def test_the_same_seed_draws_the_same_bytes_and_another_seed_others() -> None:
-    config = ShapesConfig(films=3)
-    for first, again in zip(draw_films(config), draw_films(config), strict=True):
+    config = ShapesConfig(count=3)
+    for first, again in zip(draw_videos(config), draw_videos(config), strict=True):
         assert first.pictures.tobytes() == again.pictures.tobytes()
         assert (first.captions, first.truth.facts, first.truth.event) == (
             again.captions, again.truth.facts, again.truth.event,
         )  # fmt: skip
         for name, arrays in streams_of(first).items():
             assert arrays.values.tobytes() == streams_of(again)[name].values.tobytes()
-    other = draw_film(ShapesConfig(films=3, seed=1), 0)
-    assert other.pictures.tobytes() != draw_film(config, 0).pictures.tobytes()
+    other = draw_video(ShapesConfig(count=3, seed=1), 0)
+    assert other.pictures.tobytes() != draw_video(config, 0).pictures.tobytes()
 
 
 def test_a_film_depends_on_its_number_alone_and_keeps_its_split_when_more_are_drawn() -> None:
-    few, many = list(draw_films(ShapesConfig(films=4))), draw_film(ShapesConfig(films=5000), 3)
+    few, many = list(draw_videos(ShapesConfig(count=4))), draw_video(ShapesConfig(count=5000), 3)
     assert few[3].pictures.tobytes() == many.pictures.tobytes()
     assert few[3].split == many.split == split_of(3)
     assert Counter(split_of(index) for index in range(100)) == {"train": 70, "val": 10, "test": 20}
 
 
-def test_no_two_films_are_alike(films: list[Film]) -> None:
+def test_no_two_films_are_alike(films: list[DrawnVideo]) -> None:
     assert len({film.pictures.tobytes() for film in films}) == len(films)
 
 
 # --- captions --------------------------------------------------------------------------------------------------------
 
 
-def test_every_caption_read_back_says_what_the_truth_says(films: list[Film]) -> None:
+def test_every_caption_read_back_says_what_the_truth_says(films: list[DrawnVideo]) -> None:
     for film in films:
         facts = film.truth.facts
         true = dataclasses.asdict(facts.subject) | {
@@ -114,7 +114,7 @@ def test_a_sentence_is_read_word_by_word() -> None:
     assert meaning("a dog") == {}
 
 
-def test_a_film_has_several_wordings_the_first_with_all_details_the_second_with_none(films: list[Film]) -> None:
+def test_a_film_has_several_wordings_the_first_with_all_details_the_second_with_none(films: list[DrawnVideo]) -> None:
     assert np.mean([len(set(film.captions)) for film in films]) > 4.5
     for film in films:
         full, short = meaning(film.captions[0]), meaning(film.captions[1])
@@ -131,7 +131,7 @@ def test_every_word_has_one_kind() -> None:
         assert sum(entry.share for entry in values.values()) == pytest.approx(1)
 
 
-def test_words_have_a_long_tail(films: list[Film]) -> None:
+def test_words_have_a_long_tail(films: list[DrawnVideo]) -> None:
     objects = Counter(film.truth.facts.subject.object for film in films)
     assert objects["circle"] > 60
     assert 0 < objects["cross"] + objects["crescent"] < 30
@@ -148,7 +148,7 @@ def test_words_have_a_long_tail(films: list[Film]) -> None:
 # --- what is seen ----------------------------------------------------------------------------------------------------
 
 
-def test_the_subject_is_visible_while_its_event_happens(films: list[Film]) -> None:
+def test_the_subject_is_visible_while_its_event_happens(films: list[DrawnVideo]) -> None:
     for film in films:
         start, end = film.truth.event
         assert 0 <= start < end <= len(film.times)
@@ -157,11 +157,11 @@ def test_the_subject_is_visible_while_its_event_happens(films: list[Film]) -> No
             assert film.truth.visible[:, film.truth.second].all()
 
 
-def test_events_begin_anywhere_or_fill_the_film(films: list[Film]) -> None:
+def test_events_begin_anywhere_or_fill_the_film(films: list[DrawnVideo]) -> None:
     assert {film.truth.event[0] for film in films} >= set(range(9))
     assert {film.truth.event[1] for film in films} >= set(range(8, 17))
     assert lone("moves", event="whole").truth.event == (0, 16)
-    short = [draw_film(ShapesConfig(frames=32, longest_event=0.25), index).truth.event for index in range(20)]
+    short = [draw_video(ShapesConfig(frames=32, longest_event=0.25), index).truth.event for index in range(20)]
     assert {end - start for start, end in short} <= {5, 6, 7, 8}
 
 
@@ -191,12 +191,12 @@ def test_a_film_shows_its_event_and_nothing_else_happens_outside_it() -> None:
         assert still[end:].all(), action
 
 
-def centre(film: Film, frame: int) -> np.ndarray:
+def centre(film: DrawnVideo, frame: int) -> np.ndarray:
     box = film.truth.boxes[frame, film.truth.subject]
     return (box[:2] + box[2:]) / 2
 
 
-def test_the_truth_moves_where_the_words_say(films: list[Film]) -> None:
+def test_the_truth_moves_where_the_words_say(films: list[DrawnVideo]) -> None:
     ways = {"left": (0, -1), "right": (0, 1), "up": (1, -1), "down": (1, 1)}
     seen = set()
     for film in films:
@@ -215,7 +215,7 @@ def test_the_truth_moves_where_the_words_say(films: list[Film]) -> None:
     assert seen >= {"left", "right", "up", "down", "grows", "shrinks"}
 
 
-def test_distractors_look_different_and_only_sway(films: list[Film]) -> None:
+def test_distractors_look_different_and_only_sway(films: list[DrawnVideo]) -> None:
     for film in films:
         truth = film.truth
         assert len(truth.distractors) == 2
@@ -237,7 +237,9 @@ def test_a_hidden_subject_is_out_of_sight_outside_its_event() -> None:
 # --- the order of time -----------------------------------------------------------------------------------------------
 
 
-def test_no_mean_over_time_tells_a_film_from_itself_played_backwards_but_the_captions_do(films: list[Film]) -> None:
+def test_no_mean_over_time_tells_a_film_from_itself_played_backwards_but_the_captions_do(
+    films: list[DrawnVideo],
+) -> None:
     for action in ("moves", "appears", "vanishes", "grows", "shrinks", "turns"):
         film = first_with(films, action)
         back = play_backwards(film)
@@ -254,7 +256,7 @@ def test_no_mean_over_time_tells_a_film_from_itself_played_backwards_but_the_cap
         assert np.abs(np.subtract(*regions)).max() > 0.01
 
 
-def test_playing_a_film_backwards_twice_gives_it_back(films: list[Film]) -> None:
+def test_playing_a_film_backwards_twice_gives_it_back(films: list[DrawnVideo]) -> None:
     for film in films[:20]:
         twice = play_backwards(play_backwards(film))
         np.testing.assert_array_equal(twice.pictures, film.pictures)
@@ -264,7 +266,7 @@ def test_playing_a_film_backwards_twice_gives_it_back(films: list[Film]) -> None
         )  # fmt: skip
 
 
-def test_bouncing_jumping_spinning_and_blinking_need_no_order(films: list[Film]) -> None:
+def test_bouncing_jumping_spinning_and_blinking_need_no_order(films: list[DrawnVideo]) -> None:
     for film in films:
         symmetric = film.truth.facts.action in {"bounces", "jumps", "spins", "blinks"}
         assert film.truth.facts.depends_on_order is not symmetric
@@ -275,7 +277,7 @@ def test_bouncing_jumping_spinning_and_blinking_need_no_order(films: list[Film])
 
 
 def test_streams_have_their_shapes_times_and_boxes() -> None:
-    film = draw_film(ShapesConfig(regions=6, frames=20), 5)
+    film = draw_video(ShapesConfig(regions=6, frames=20), 5)
     streams = streams_of(film)
     places = {name: arrays.values.shape[:2] for name, arrays in streams.items()}
     assert places == {
@@ -293,7 +295,7 @@ def test_streams_have_their_shapes_times_and_boxes() -> None:
     assert grid_boxes(4)[5].tolist() == [0.25, 0.25, 0.5, 0.5]
 
 
-def test_streams_come_from_the_pixels_and_not_from_the_truth(films: list[Film]) -> None:
+def test_streams_come_from_the_pixels_and_not_from_the_truth(films: list[DrawnVideo]) -> None:
     film, other = films[0], films[1]
     swapped = dataclasses.replace(film, truth=other.truth, captions=other.captions)
     for name, arrays in streams_of(film).items():
@@ -301,7 +303,7 @@ def test_streams_come_from_the_pixels_and_not_from_the_truth(films: list[Film]) 
             np.testing.assert_array_equal(arrays.values, streams_of(swapped)[name].values)
 
 
-def test_a_region_shows_the_colour_of_its_own_object_in_every_frame(films: list[Film]) -> None:
+def test_a_region_shows_the_colour_of_its_own_object_in_every_frame(films: list[DrawnVideo]) -> None:
     colours = ["red", "orange", "yellow", "green", "turquoise", "blue", "purple", "pink"]
     right = []
     for film in films[:60]:
@@ -328,7 +330,7 @@ def test_scene_and_movement_do_not_know_colours_and_shapes() -> None:
         np.testing.assert_array_equal(frame, streams_of(film, ("scene",))["scene"].values[0])
 
 
-def test_a_moving_region_tells_in_one_frame_who_acts_and_a_region_does_not(films: list[Film]) -> None:
+def test_a_moving_region_tells_in_one_frame_who_acts_and_a_region_does_not(films: list[DrawnVideo]) -> None:
     """Of the objects in a frame before the middle of the event, the one whose last numbers are largest."""
     right: dict[str, list[bool]] = {"regions": [], "moving_regions": []}
     for film in films[:100]:
@@ -341,7 +343,7 @@ def test_a_moving_region_tells_in_one_frame_who_acts_and_a_region_does_not(films
     assert np.mean(right["regions"]) < 0.6
 
 
-def test_the_slot_of_a_region_does_not_betray_the_subject(films: list[Film]) -> None:
+def test_the_slot_of_a_region_does_not_betray_the_subject(films: list[DrawnVideo]) -> None:
     slots = Counter(film.truth.subject for film in films)
     assert set(slots) == set(range(8))
     assert max(slots.values()) < 60  # of 300 in 8 slots: expected 37.5, five standard deviations above
@@ -355,7 +357,7 @@ def still(texture: str, scene: str) -> dict[str, np.ndarray]:
     thing = Thing("circle", "red", texture, "big")
     paint(canvas, 20, Track(thing, np.full((8, 2), 0.5), np.full(8, 0.15), np.ones(8), rest, None, rest))
     pictures = canvas[:, 20:-20, 20:-20].astype(np.uint8)
-    film = dataclasses.replace(draw_film(ShapesConfig(frames=8), 0), pictures=pictures)
+    film = dataclasses.replace(draw_video(ShapesConfig(frames=8), 0), pictures=pictures)
     return {name: streams_of(film, (name,))[name].values for name in ("layer1", "layer2", "layer3")}
 
 
@@ -375,10 +377,10 @@ def test_the_fine_layer_sees_texture_and_the_coarse_layer_the_scene() -> None:
 
 
 def test_a_written_data_set_is_read_back_as_it_was_drawn(tmp_path: Path) -> None:
-    config = ShapesConfig(films=10)
+    config = ShapesConfig(count=10)
     seen: list[str] = []
     write_shapes(tmp_path, config, ("appearance", "regions"), lambda film: seen.append(film.video))
-    drawn = {film.video: film for film in draw_films(config)}
+    drawn = {film.video: film for film in draw_videos(config)}
     assert seen == list(drawn)
     clips = read_annotations(tmp_path)
     assert {clip.video: (clip.split, clip.captions) for clip in clips} == {
@@ -400,21 +402,32 @@ def test_a_written_data_set_is_read_back_as_it_was_drawn(tmp_path: Path) -> None
 
 
 def test_films_of_other_options_are_not_mixed_into_a_data_set(tmp_path: Path) -> None:
-    write_shapes(tmp_path, ShapesConfig(films=2), ("motion",))
-    write_shapes(tmp_path, ShapesConfig(films=3), ("motion", "appearance"))
+    write_shapes(tmp_path, ShapesConfig(count=2), ("motion",))
+    write_shapes(tmp_path, ShapesConfig(count=3), ("motion", "appearance"))
     with pytest.raises(WatchwordError, match="choose another folder"):
-        write_shapes(tmp_path, ShapesConfig(films=3, seed=1), ("regions",))
+        write_shapes(tmp_path, ShapesConfig(count=3, seed=1), ("regions",))
     assert len(read_truth(tmp_path / "truth.jsonl")) == 3
 
 
 def test_the_command_writes_videos_captions_and_a_picture(tmp_path: Path) -> None:
     av = pytest.importorskip("av")
     sheet = tmp_path / "sheet.png"
-    words = ["shapes", str(tmp_path / "set"), "--films", "10", "--videos", "--sheet", str(sheet), "--streams", "motion"]
+    words = [
+        "research",
+        "shapes",
+        str(tmp_path / "set"),
+        "--count",
+        "10",
+        "--write-videos",
+        "--sheet",
+        str(sheet),
+        "--streams",
+        "motion",
+    ]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert sheet.read_bytes()[1:4] == b"PNG"
-    film = draw_film(ShapesConfig(films=10), 4)
+    film = draw_video(ShapesConfig(count=10), 4)
     with av.open(str(tmp_path / "set" / "videos" / f"{film.video}.mp4")) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
         assert container.streams.video[0].average_rate == 8
@@ -447,6 +460,6 @@ def test_an_impossible_wish_is_one_clear_line(options: dict[str, object], said: 
 
 def test_a_stream_that_there_is_not_and_a_missing_truth_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(WatchwordError, match="did you mean 'appearance'"):
-        streams_of(draw_film(ShapesConfig(), 0), ("apearance",))
+        streams_of(draw_video(ShapesConfig(), 0), ("apearance",))
     with pytest.raises(WatchwordError, match="watchword shapes"):
         read_truth(tmp_path / "truth.jsonl")

@@ -23,16 +23,16 @@ from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
 from watchword.models import Captioner, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
-from watchword.research.analysis.pos_stats import wording_of
-from watchword.research.analysis.temporal_order import decisions, rank_correlation
+from watchword.research.analysis.pos_stats import pos_stats_of
+from watchword.research.analysis.temporal_order import decisions
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
-from watchword.research.shapes import ShapesConfig, draw_films, read_truth, write_shapes
+from watchword.research.shapes import ShapesConfig, draw_videos, read_truth, write_shapes
 from watchword.research.shapes.command import write_video
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import loop
 from watchword.training.evaluation import evaluate
-from watchword.types import Caption, Clip, Frames
+from watchword.types import Clip, Frames, Hypothesis
 
 QUERY, SIZE, WIDTH = 5, 6, 4
 SMALL = {"name": "stats", "hidden_size": 12, "embedding_size": 8, "feature_size": 10, "attention_size": 6,
@@ -332,7 +332,7 @@ def test_each_word_shows_the_time_step_it_looked_at_most_and_its_hottest_locatio
 
 def test_wording_counts_words_by_what_they_are() -> None:
     said = ["a man is playing a guitar", "a man is singing", "a small dog is running"]
-    found = wording_of([caption.split() for caption in said])
+    found = pos_stats_of([caption.split() for caption in said])
     assert found.shares == {"verb": 3 / 8, "noun": 4 / 8, "adjective": 1 / 8}
     assert found.different_words == 7
     # man (2) and dog, guitar, playing, running (alphabet) are the five commonest
@@ -343,11 +343,11 @@ def test_wording_counts_words_by_what_they_are() -> None:
 def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     truth = read_truth(shapes / "truth.jsonl")
     clips = [clip for clip in read_annotations(shapes / "captions.jsonl") if truth[clip.video].facts.depends_on_order]
-    right = [Caption(clip.video, tuple(clip.captions[0].split()), 0.0) for clip in clips]
+    right = [Hypothesis(clip.video, tuple(clip.captions[0].split()), 0.0) for clip in clips]
     assert decisions(right, truth).right == 1.0
-    film = next(film for film in draw_films(ShapesConfig(films=40)) if film.truth.facts.direction == "left")
+    film = next(film for film in draw_videos(ShapesConfig(count=40)) if film.truth.facts.direction == "left")
     said = [
-        [Caption(film.video, tuple(text.split()), 0.0)]
+        [Hypothesis(film.video, tuple(text.split()), 0.0)]
         for text in ("it moves to the left", "it moves to the right", "it moves up", "it moves")
     ]
     found = [decisions(one, truth) for one in said]
@@ -355,15 +355,9 @@ def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     assert [one.of_two for one in found] == [1, 0, None, None]
 
 
-def test_rank_correlation_of_rising_falling_and_mixed() -> None:
-    assert rank_correlation(np.array([1.0, 2.0, 5.0])) == 1
-    assert rank_correlation(np.array([5.0, 2.0, 1.0])) == -1
-    assert rank_correlation(np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
-
-
 def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    config = ShapesConfig(films=20, actions=("moves", "appears"))
+    config = ShapesConfig(count=20, actions=("moves", "appears"))
     films: list[str] = []
 
     def keep(film: object) -> None:
@@ -387,9 +381,9 @@ def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
     result = evaluate([trained], "test", loop.Search(1), ("BLEU",))
     (tmp_path / "run" / "predictions-test.json").write_text(result.predictions_json())
     for words in (
-        ["wording", tmp_path / "run", "--figure", tmp_path / "words.png"],
-        ["order", tmp_path / "run"],
-        ["heatmap", tmp_path / "run", films[0], "--output", tmp_path / "heat.png", "--beam", "1"],
+        ["research", "pos-stats", tmp_path / "run", "--output", tmp_path / "words.png"],
+        ["research", "temporal-order", tmp_path / "run"],
+        ["research", "heatmap", tmp_path / "run", films[0], "--output", tmp_path / "heat.png", "--beam", "1"],
     ):
         done = CliRunner().invoke(app, [str(word) for word in words])
         assert done.exit_code == 0, done.output

@@ -52,7 +52,7 @@ def write(path: Path, content: object) -> Path:
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     first, second = write(tmp_path / "first.json", FIRST), write(tmp_path / "second.json", SECOND)
-    words = ["study", "make", str(first), str(second), "--clips", "9", "--show", "none", "--output"]
+    words = ["research", "study", "make", str(first), str(second), "--clips", "9", "--show", "none", "--output"]
     done = runner.invoke(app, [*words, str(tmp_path / "study.html")])
     assert done.exit_code == 0, done.output
     return tmp_path / "study.html"
@@ -82,7 +82,7 @@ def test_the_policy_lets_this_one_script_run_and_nothing_load(page: Path) -> Non
         assert "href" not in attributes
 
 
-def test_the_page_does_not_know_whose_sentence_is_where(page: Path) -> None:
+def test_the_page_does_not_know_whose_caption_is_where(page: Path) -> None:
     text = page.read_text("utf-8")
     for secret in ("Baseline", "DualAFR", "video3", "first_is", "evil\\u003c"):
         assert secret not in text
@@ -100,11 +100,23 @@ def test_a_seed_draws_the_same_study_again_and_another_seed_another() -> None:
     assert "video0" not in {row["video"] for row in draw_study(FIRST, same, 8, True, 0)[0]["items"]}
 
 
-def test_films_and_frames_are_inside_the_page(tmp_path: Path) -> None:
+def test_videos_and_frames_are_inside_the_page(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mp4", [numbered(index) for index in range(6)])
     said = write(tmp_path / "said.json", {"a": "one"})
-    for show, sign in (("films", "data:video/mp4;base64,"), ("frames", "data:image/jpeg;base64,")):
-        words = ["study", "make", str(said), str(said), "--clips", "1", "--films", str(tmp_path), "--show", show]
+    for show, sign in (("videos", "data:video/mp4;base64,"), ("frames", "data:image/jpeg;base64,")):
+        words = [
+            "research",
+            "study",
+            "make",
+            str(said),
+            str(said),
+            "--clips",
+            "1",
+            "--videos",
+            str(tmp_path),
+            "--show",
+            show,
+        ]
         done = runner.invoke(app, [*words, "--output", str(tmp_path / f"{show}.html")])
         assert done.exit_code == 0, done.output
         assert sign in (tmp_path / f"{show}.html").read_text()
@@ -120,7 +132,7 @@ def test_answers_come_back_as_the_papers_table(page: Path, tmp_path: Path) -> No
             rows += [{"item": item, "question": "relevance", "choice": other},
                      {"item": item, "question": "coherence", "choice": "same"}]  # fmt: skip
         files.append(write(tmp_path / f"{rater}.json", {"study": key["study"], "rater": rater, "answers": rows}))
-    words = ["study", "table", str(page.with_suffix(".key.json")), *map(str, files)]
+    words = ["research", "study", "table", str(page.with_suffix(".key.json")), *map(str, files)]
     found = json.loads(runner.invoke(app, [*words, "--json"]).output)
     assert found["relevance"]["shares"] == {"first": 0, "second": 1, "same": 0}
     assert found["coherence"]["shares"] == {"first": 0, "second": 0, "same": 1}
@@ -186,9 +198,9 @@ globalThis.scrollTo = () => {};
 URL.createObjectURL = () => "blob:here";
 """
 PERSON = """
-for (let film = 0; film < 2; film++) {
+for (let video = 0; video < 2; video++) {
   const buttons = page.all("input");
-  buttons[film === 0 ? 0 : 1].heard.change();      // relevance: A, then B
+  buttons[video === 0 ? 0 : 1].heard.change();      // relevance: A, then B
   buttons[5].heard.change();                       // coherence: no difference
   page.all("button").find((one) => one.textContent === "Next").heard.click();
 }
@@ -198,7 +210,7 @@ console.log(page.all("textarea")[0].value);
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node, to click through the page")
 def test_a_person_who_clicks_through_saves_what_they_meant() -> None:
-    items = [{"left": EVIL, "right": "b", "film": None, "frames": []}] * 2
+    items = [{"left": EVIL, "right": "b", "video": None, "frames": []}] * 2
     questions = [{"name": "relevance", "text": "?"}, {"name": "coherence", "text": "?"}]
     study = {"study": "s", "questions": questions, "items": items}
     data, script = Elements(study_page(study)).scripts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchword.research.analysis.tuples import read_scene, score_kinds
+from watchword.research.analysis.tuples import read_scene, score_tuples
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_caption_is_read_as_tuples(sentence: str, objects: str, attributes: st
 
 def test_scores_by_hand() -> None:
     references = {"a": ["a man is riding a brown horse", "men ride horses"], "b": ["a dog runs"]}
-    scores = score_kinds(references, {"a": "a man is riding a bike", "b": "a dog sleeps"})
+    scores = score_tuples(references, {"a": "a man is riding a bike", "b": "a dog sleeps"})
     # a: man, bike against man, horse; b: dog against dog
     assert scores.f1["object"] == pytest.approx((2 * 1 / 4 + 1) / 2)
     assert scores.precision["object"] == pytest.approx((1 / 2 + 1) / 2)
@@ -44,8 +44,8 @@ def test_scores_by_hand() -> None:
 
 def test_a_caption_that_a_person_wrote_beats_one_about_another_video() -> None:
     references = {"a": ["a cat drinks milk", "a white cat is drinking milk"], "b": ["a man drives a red car"]}
-    right = score_kinds(references, {"a": "a white cat drinks milk", "b": "a man drives a red car"})
-    wrong = score_kinds(references, {"b": "a white cat drinks milk", "a": "a man drives a red car"})
+    right = score_tuples(references, {"a": "a white cat drinks milk", "b": "a man drives a red car"})
+    wrong = score_tuples(references, {"b": "a white cat drinks milk", "a": "a man drives a red car"})
     assert min(right.f1.values()) == 1
     assert max(wrong.f1.values()) == 0
 
@@ -54,7 +54,7 @@ def test_the_command_puts_systems_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "captions.jsonl").write_text(json.dumps({"video": "a", "split": "test", "captions": ["a dog runs"]}))
     (tmp_path / "one.json").write_text(json.dumps({"a": "a dog runs"}))
     (tmp_path / "two.json").write_text(json.dumps({"a": "a cat runs"}))
-    words = ["kinds", "captions.jsonl", "one.json", "two.json", "--split", "test", "--json"]
+    words = ["research", "tuple-f1", "captions.jsonl", "one.json", "two.json", "--split", "test", "--json"]
     done = subprocess.run([sys.executable, "-m", "watchword", *words], cwd=tmp_path, capture_output=True, text=True,
                           check=True, env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")})  # fmt: skip
     answer = json.loads(done.stdout)

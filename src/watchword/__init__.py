@@ -1,6 +1,6 @@
-"""Watchword watches a video and finds the words for it.
+"""Watchword describes what happens in a video.
 
-The public door. Importing it is quick: torch is loaded by the functions that need it.
+Importing the package is fast: torch is loaded by the functions that need it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchword.captioning.captioner import Describer
+    from watchword.captioning.captioner import Captioner
     from watchword.captioning.description import Description
     from watchword.metrics import Scores
     from watchword.training import Run
@@ -18,7 +18,7 @@ __all__ = ["describe", "load", "score", "train"]
 
 
 def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> "Run":
-    """Trains a recipe with `key=value` words over it; the run folder is runs/RECIPE if not given."""
+    """Trains a recipe, with `key=value` settings over it. The default run folder is runs/RECIPE."""
     from watchword.config import read_recipe
     from watchword.training import train as train_recipe
 
@@ -27,34 +27,34 @@ def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> 
 
 
 def describe(
-    film: str | Path,
-    captioner: "str | Path | Describer | None" = None,
+    video: str | Path,
+    captioner: "str | Path | Captioner | None" = None,
     *,
     top: int = 1,
     beam: int = 5,
-    at_least: float = 0.0,
+    min_confidence: float = 0.0,
     timeline: bool | None = None,
 ) -> "Description":
-    """What is to be seen in a film: its sentence, confidence, alternatives, shots, and where each word looked.
+    """Captions a video: its caption, confidence, alternatives, segments, and the attention of each word.
 
-    `captioner` is a run, a shipped captioner's name, or what `load` returned; without one, the best that can work here.
-    A film of more than 40 seconds becomes a timeline unless `timeline` says otherwise. `top` sentences for each shot;
-    a shot whose best is less sure than `at_least` is left out.
+    `captioner` is a run, a shipped captioner's name, or the result of `load`; by default the best one whose backbones
+    are installed. A video of more than 40 seconds becomes a timeline, unless `timeline` says otherwise. `top` captions
+    for each segment; segments whose best caption has less than `min_confidence` are left out.
     """
-    from watchword.captioning.captioner import Describer
+    from watchword.captioning.captioner import Captioner
 
-    describer = captioner if isinstance(captioner, Describer) else Describer.open(captioner)
-    return describer.describe(film, top=top, beam=beam, at_least=at_least, timeline=timeline)
+    loaded = captioner if isinstance(captioner, Captioner) else Captioner.load(captioner)
+    return loaded.describe(video, top=top, beam=beam, min_confidence=min_confidence, timeline=timeline)
 
 
-def load(captioner: str | Path | None = None, store: str | Path | None = None) -> "Describer":
-    """A captioner, ready to describe films: a run, a shipped captioner's name, or the best that can work here.
+def load(captioner: str | Path | None = None, store: str | Path | None = None) -> "Captioner":
+    """A captioner: a run, a shipped captioner's name, or the best one whose backbones are installed.
 
-    Of a run it also describes videos whose features are in the run's store, or in another `store`.
+    Of a run, `caption_stored` captions videos whose features are in the run's store, or in another `store`.
     """
-    from watchword.captioning.captioner import Describer
+    from watchword.captioning.captioner import Captioner
 
-    return Describer.open(captioner, Path(store) if store else None)
+    return Captioner.load(captioner, Path(store) if store else None)
 
 
 def score(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str, str]) -> "Scores":

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,8 @@ class StreamArrays:
 
 
 @dataclass(frozen=True)
-class Caption:
-    """A caption that was found for a video."""
+class Hypothesis:
+    """A caption that decoding produced for a video."""
 
     video: str
     words: tuple[str, ...]
@@ -59,3 +59,75 @@ class Caption:
     @property
     def text(self) -> str:
         return " ".join(self.words)
+
+
+@dataclass(frozen=True)
+class StreamName:
+    """The name of a stream in a store or a recipe, such as `motion_layers.2@938e`."""
+
+    extractor: str        # motion_layers
+    layer: str = ""       # 2: one of several streams that the extractor makes
+    key: str = ""         # 938e: the beginning of the key of its settings, where a store has several
+
+    @classmethod
+    def parse(cls, name: str) -> "StreamName":
+        base, _, key = name.partition("@")
+        extractor, _, layer = base.partition(".")
+        return cls(extractor, layer, key)
+
+    @property
+    def base(self) -> str:
+        """Without the key: motion_layers.2"""
+        return f"{self.extractor}.{self.layer}" if self.layer else self.extractor
+
+    def __str__(self) -> str:
+        return f"{self.base}@{self.key}" if self.key else self.base
+
+
+@dataclass(frozen=True)
+class AttentionHead:
+    """One attention of a model, written `regions`, `local:regions` or `0:local:regions`."""
+
+    stream: str
+    kind: str = ""                # where a model has several over one stream: global2local's `local:regions`
+    member: int | None = None     # of an ensemble
+
+    @classmethod
+    def parse(cls, name: str) -> "AttentionHead":
+        first, _, rest = name.partition(":")
+        member, name = (int(first), rest) if first.isdigit() and rest else (None, name)
+        kind, _, stream = name.rpartition(":")
+        return cls(stream, kind, member)
+
+    def __str__(self) -> str:
+        parts = ("" if self.member is None else str(self.member), self.kind, self.stream)
+        return ":".join(part for part in parts if part)
+
+
+MarkKind = Literal["key_frame", "first_key_frame", "chosen_frame"]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A frame that a model selected for the whole caption, or for one word."""
+
+    kind: MarkKind
+    seconds: float
+    word: int | None = None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Weights that a model gives to layers or branches for each word."""
+
+    title: str
+    names: tuple[str, ...]   # K
+    weights: FloatArray      # (T, K), 0..1; a row of zeros: none for this word
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What a model reports of a caption beyond attention."""
+
+    marks: tuple[Mark, ...] = ()
+    bars: tuple[Bars, ...] = ()

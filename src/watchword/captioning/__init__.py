@@ -1,1 +1,1 @@
-"""From a film to sentences: a captioner, the eyes it was trained with, and what is made of the two for people."""
+"""From a video to captions: bundles on disk, captioners in memory, the pipeline, and the files it writes."""

@@ -1,15 +1,15 @@
-"""A captioner on disk: a run of `watchword train`, or the smaller folder that is shipped or given away.
+"""A captioner on disk: a run of `watchword train`, or the smaller folder that is shipped or exported.
 
 | file | content |
 |---|---|
 | `recipe.toml` | the recipe; `data.streams`, `data.max_time_steps`, `data.max_words` and `selection` are read |
-| `model.safetensors` | weights, float16 will do; `model.2.safetensors`, ... are averaged with it as an ensemble |
-| | (a tensor that is the same in `model.safetensors` is only there) |
-| `ensemble.txt` | names of shipped captioners whose weights are averaged with these, one a line |
-| `vocabulary.txt` | one word a line, and how much it tells |
-| `streams.json` | stream -> the settings that made it, as in a store's `settings.json`; a run asks its store instead |
-| `calibration.json` | how sure a sentence is; written by `watchword calibrate` |
-| `card.md` | on what it was trained, what it scores, what it gets wrong |
+| `model.safetensors` | weights, float16 or float32; `model.2.safetensors`, ... are the other members of an ensemble |
+| | (a tensor that equals that of `model.safetensors` is stored only there) |
+| `ensemble.txt` | names of shipped captioners that are members of the ensemble too, one a line |
+| `vocabulary.txt` | one token a line, and its information content |
+| `streams.json` | stream -> its settings, as in a store's `settings.json`; a run reads its store instead |
+| `calibration.json` | maps features of a caption to its confidence; `watchword calibrate` writes it |
+| `card.md` | the model card: data, scores, limits |
 """
 
 import json
@@ -18,22 +18,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from watchword.config import Recipe, read_recipe
+from watchword.config import Recipe, Settings, read_recipe
 from watchword.data.benchmarks import store_path
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store, settings_key
 from watchword.text.vocabulary import Vocabulary
+from watchword.types import StreamName
 
 SHIPPED = Path(__file__).parents[1] / "captioners"
-BY_CHOICE = ("full", "light")  # the best first; `light` needs no weights but those that are installed with us
-FOR_TRAINING = "light"         # to begin with on own films: the first of its models learns on
+BY_PREFERENCE = ("full", "light")  # the best first; `light` needs only the backbone that is installed with Watchword
+FOR_TRAINING = "light"  # fine-tuning on own videos starts from its first model
 STREAMS_FILE = "streams.json"
 ENSEMBLE_FILE = "ensemble.txt"
 
 
 @dataclass(frozen=True)
-class CaptionerFolder:
-    """The files, unread until they are asked for."""
+class CaptionerBundle:
+    """The files of a captioner, read when they are needed."""
 
     folder: Path
 
@@ -51,18 +52,18 @@ class CaptionerFolder:
 
     @property
     def weights(self) -> list[Path]:
-        """Its own, the one that the recipe tells of first, then those of the captioners that speak along."""
+        """Of every member of the ensemble; the first is the model of the recipe."""
         own = [self.folder / "model.safetensors", *sorted(self.folder.glob("model.*.safetensors"))]
-        return [*own, *(path for name in self._others() for path in find_shipped(name).weights)]
+        return [*own, *(path for name in self._other_members() for path in find_shipped(name).weights)]
 
-    def _others(self) -> list[str]:
+    def _other_members(self) -> list[str]:
         try:
             return (self.folder / ENSEMBLE_FILE).read_text("utf-8").split()
         except FileNotFoundError:
             return []
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """What made each stream that the captioner reads, by the stream's name in the recipe."""
+        """The settings of each stream that the captioner reads, by the stream's name in the recipe."""
         path = self.folder / STREAMS_FILE
         try:
             kept = json.loads(path.read_text("utf-8"))
@@ -70,46 +71,112 @@ class CaptionerFolder:
             kept = {}
         except ValueError as error:
             raise WatchwordError(f"{path} is damaged: {error}") from error
-        return {stream: kept[stream] if stream in kept else self._seen(stream) for stream in self.recipe.data.streams}
+        return {
+            stream: kept[stream] if stream in kept else self._stored_settings(stream)
+            for stream in self.recipe.data.streams
+        }
 
-    def _seen(self, stream: str) -> dict[str, Any]:
-        """Of a run: what its store says, if that is still what the run was trained on."""
+    def _stored_settings(self, stream: str) -> dict[str, Any]:
+        """Of a run: the settings in its store, if they are those that the run was trained on."""
         try:
-            seen = json.loads((self.folder / "data.json").read_text("utf-8"))["streams"][stream]
+            key = json.loads((self.folder / "data.json").read_text("utf-8"))["keys"][stream]
         except (OSError, ValueError, KeyError):
-            seen = ""
-        key = seen.rpartition("settings ")[2]
+            key = ""
         try:
             store = Store(store_path(self.recipe.data))
-            settings = store.settings(f"{stream.partition('@')[0]}@{key}")
+            settings = store.settings(f"{StreamName.parse(stream).base}@{key}")
         except WatchwordError as error:
             raise WatchwordError(
                 f"{self.name} does not say how its stream {stream} is made, and its store does not either ({error}): "
-                f"keep the store's settings.json, or put the settings into {self.folder / STREAMS_FILE}"
+                f"restore the store's settings.json, or write the settings into {self.folder / STREAMS_FILE}"
             ) from error
         if key and settings_key(settings) != key:
             raise WatchwordError(f"{store.folder} has changed since {self.name} was trained on its {stream}")
         return settings
 
 
-def find_captioner(name: str | Path) -> CaptionerFolder:
+def find_bundle(name: str | Path) -> CaptionerBundle:
     """A shipped captioner by its name, or a folder."""
     folder = Path(name)
     if (folder / "recipe.toml").is_file():
-        return CaptionerFolder(folder)
+        return CaptionerBundle(folder)
     if folder.is_dir():
-        raise WatchwordError(f"{folder} has no recipe.toml: is it a run of watchword train, or a captioner's folder?")
+        raise WatchwordError(f"{folder} has no recipe.toml: it is neither a run of watchword train nor a captioner")
     return find_shipped(str(name))
 
 
-def find_shipped(name: str) -> CaptionerFolder:
+def find_shipped(name: str) -> CaptionerBundle:
     folder = SHIPPED / name
     if folder.name == name and (folder / "recipe.toml").is_file():
-        return CaptionerFolder(folder)
+        return CaptionerBundle(folder)
     raise unknown("captioner", name, shipped() or ["a run folder of watchword train"])
 
 
 def shipped() -> list[str]:
-    """The names of the captioners that came with the package, the best first."""
+    """The names of the captioners that come with the package, the best first."""
     found = [path.parent.name for path in sorted(SHIPPED.glob("*/recipe.toml"))]
-    return [name for name in BY_CHOICE if name in found] + [name for name in found if name not in BY_CHOICE]
+    return [name for name in BY_PREFERENCE if name in found] + [name for name in found if name not in BY_PREFERENCE]
+
+
+# --- the backbones that a captioner needs --------------------------------------------------------------------------
+
+
+def stream_specs(bundle: CaptionerBundle) -> dict[str, Settings]:
+    """Extractor -> its spec. The layers of `motion_layers` share one extractor."""
+    from watchword.backbones.weights import WEIGHTS
+    from watchword.features.extractors import EXTRACTORS
+    from watchword.features.networks import WITHOUT_WEIGHTS
+
+    specs: dict[str, Settings] = {}
+    for stream, settings in bundle.settings().items():
+        name = StreamName.parse(stream).extractor
+        if name not in EXTRACTORS:
+            raise _cannot_extract(bundle, stream)
+        try:
+            spec = type(EXTRACTORS[name].spec).read(settings, stream)
+        except WatchwordError as error:
+            raise _cannot_extract(bundle, stream) from error
+        if specs.setdefault(name, spec) != spec:
+            raise WatchwordError(f"{bundle.name} reads {name} with two settings: a video can be extracted with one")
+        for backbone, sha256 in backbones_of(spec).items():
+            if backbone not in WITHOUT_WEIGHTS and (backbone not in WEIGHTS or WEIGHTS[backbone].sha256 != sha256):
+                raise WatchwordError(
+                    f"{bundle.name} reads {stream} of {backbone} with a checkpoint of your own: extract it with "
+                    "watchword features extract, and use watchword evaluate"
+                )
+    return specs
+
+
+def _cannot_extract(bundle: CaptionerBundle, stream: str) -> WatchwordError:
+    return WatchwordError(
+        f"{bundle.name} reads a stream {stream} that watchword features extract cannot make of a video (imported, or "
+        "drawn): use a captioner that was trained on extracted streams"
+    )
+
+
+def backbones_of(spec: Any) -> dict[str, str]:
+    """Backbone -> sha256 of its weights."""
+    return {spec.backbone: spec.weights} | ({spec.eye: spec.eye_weights} if hasattr(spec, "eye") else {})
+
+
+def missing_weights(bundle: CaptionerBundle) -> list[str]:
+    """The backbones of a captioner whose weights are not installed."""
+    from watchword.backbones.weights import is_present
+    from watchword.features.networks import WITHOUT_WEIGHTS
+
+    names = {name for spec in stream_specs(bundle).values() for name in backbones_of(spec)}
+    return sorted(name for name in names if name not in WITHOUT_WEIGHTS and not is_present(name))
+
+
+def choose_bundle() -> tuple[CaptionerBundle, str]:
+    """The best shipped captioner whose backbones are all installed, and how to get a better one, if there is one."""
+    hint = ""
+    for name in shipped():
+        bundle = find_shipped(name)
+        missing = missing_weights(bundle)
+        if not missing:
+            return bundle, hint
+        hint = (
+            hint or f"a more accurate captioner, {name}, needs one command: watchword weights get {' '.join(missing)}"
+        )
+    raise WatchwordError("no captioner came with this installation: name a run of watchword train with --model RUN")

@@ -1,141 +1,335 @@
-"""A captioner with its eyes: films in, descriptions out."""
+"""A trained captioner in memory: what `watchword.load` returns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import exp, isfinite
 from pathlib import Path
-from typing import overload
 
-from watchword.captioning.bundle import CaptionerFolder, find_captioner
-from watchword.captioning.description import Description, Looked, Shot
-from watchword.captioning.generation import Stretch, Voice
-from watchword.captioning.memory import give_back
-from watchword.captioning.merge import join_alike
-from watchword.captioning.options import Asked
-from watchword.captioning.requirements import choose_captioner, extractor_of, looks_of
-from watchword.data.benchmarks import store_path
-from watchword.data.dataset import Features
+import numpy as np
+import torch
+from torch import Tensor
+
+from watchword.captioning.bundle import CaptionerBundle, choose_bundle, find_bundle, stream_specs
+from watchword.captioning.confidence import Calibration, confidence, confidence_features
+from watchword.captioning.description import Caption, Description, Segment, StreamGeometry, Word
+from watchword.captioning.diagnostics import diagnose
+from watchword.captioning.pipeline import DescribeOptions, describe_video
+from watchword.data.annotations import video_path
+from watchword.data.benchmarks import captions_path, store_path
+from watchword.data.dataset import Features, encode_captions, evenly_chosen, pad_captions, pad_streams
+from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel, beam, mbr_decode, teacher_force
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.store import Store
-from watchword.types import Caption, StreamArrays
+from watchword.models.checkpoint import load_model
+from watchword.tensors import EOS, PAD, Streams
+from watchword.text.sentences import never_last, without_loose_end
+from watchword.text.vocabulary import Vocabulary
+from watchword.types import AttentionHead, Clip, FloatArray, Hypothesis, StreamArrays, StreamName
 from watchword.video import read_timeline
 
-GIVE_BACK_EVERY = 16  # stretches: each time costs a seventh of a second, to have the memory again
+Arrays = Mapping[str, StreamArrays]
+NO_END = -10.0  # log probability of an end token that was not generated
 
 
-class Describer:
-    """Opened once, it describes film after film. Networks are built when they are first needed."""
+@dataclass(frozen=True)
+class SegmentFeatures:
+    """The streams of a segment; their times count from its start."""
 
-    def __init__(self, folder: CaptionerFolder, hint: str = "", store: Path | None = None) -> None:
-        self.folder, self.hint, self.store = folder, hint, store
+    start: float  # seconds
+    end: float
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class _Draft:
+    row: int  # among the hypotheses of the search
+    words: tuple[str, ...]
+    log_probs: list[float]  # of the words and of the end token
+    score: float  # of the search
+
+
+class Captioner:
+    """Loaded once, it captions any number of videos. Networks are built when they are first needed."""
+
+    def __init__(self, bundle: CaptionerBundle, hint: str = "", store: Path | None = None) -> None:
+        self.bundle, self.hint, self._store = bundle, hint, store
 
     @classmethod
-    def open(cls, name: str | Path | None = None, store: Path | None = None) -> "Describer":
-        """A run's folder, a shipped captioner's name, or the best that can work here."""
+    def load(cls, name: str | Path | None = None, store: Path | None = None) -> "Captioner":
+        """A run's folder, a shipped captioner's name, or the best one whose backbones are installed.
+
+        `store`: features from elsewhere than where the run was trained.
+        """
         if name is None:
-            return cls(*choose_captioner(), store)
-        return cls(find_captioner(name), "", store)
+            return cls(*choose_bundle(), store)
+        return cls(find_bundle(name), "", store)
+
+    @property
+    def store(self) -> Path:
+        """The folder of the run's features."""
+        return self._store or store_path(self.bundle.recipe.data)
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return self.bundle.name
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.bundle.recipe.data.streams
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.bundle.vocabulary
 
     @cached_property
-    def voice(self) -> Voice:
-        return Voice.load(self.folder)
+    def model(self) -> StepModel:
+        """The network, or the ensemble of several."""
+        models = [load_model(path, self.vocabulary) for path in self.bundle.weights]
+        return models[0] if len(models) == 1 else Ensemble(models)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        return Calibration.load(self.bundle.folder)
+
+    @cached_property
+    def features(self) -> Features:
+        """The stored features of the run's data set."""
+        return Features(Store(self.store), self.bundle.recipe.data)
+
+    # --- videos ----------------------------------------------------------------------------------------------------
+
+    def describe(
+        self,
+        video: str | Path,
+        *,
+        top: int = 1,
+        beam: int = 5,
+        min_confidence: float = 0.0,
+        timeline: bool | None = None,
+    ) -> Description:
+        """One caption for a short video, a timeline for one of more than 40 seconds; `timeline` overrides this.
+
+        `top` captions for each segment. Segments whose best caption has less than `min_confidence` are left out.
+        """
+        return describe_video(self, Path(video), DescribeOptions(top, beam, timeline, min_confidence))
 
     @cached_property
     def extraction(self) -> Extraction:
-        return Extraction(Job(Path(), looks_of(self.folder)))
+        return Extraction(Job(Path(), stream_specs(self.bundle)))
 
-    @overload
-    def describe(self, film: list[str]) -> list[Caption]: ...
-    @overload
-    def describe(
-        self,
-        film: str | Path,
-        *,
-        top: int = 1,
-        beam: int = 5,
-        at_least: float = 0.0,
-        timeline: bool | None = None,
-    ) -> Description: ...
+    def extract(self, path: Path, seconds: float, warnings: list[str]) -> SegmentFeatures:
+        """The features of a whole video."""
+        arrays = self.extraction.arrays(path, self._extractors, warnings, self._max_steps)
+        return SegmentFeatures(0.0, seconds, self._named(arrays))
 
-    def describe(
-        self,
-        film: str | Path | list[str],
-        *,
-        top: int = 1,
-        beam: int = 5,
-        at_least: float = 0.0,
-        timeline: bool | None = None,
-    ) -> Description | list[Caption]:
-        """One sentence for a short film, a timeline for one of more than 40 seconds; `timeline` decides otherwise.
-
-        `top` sentences for each stretch; a stretch whose best sentence is less sure than `at_least` is left out.
-        A list names videos of the run's store instead: their captions, as `watchword evaluate` finds them.
-        """
-        if isinstance(film, list):
-            return self._from_store(film)
-        path, warnings = Path(film), list[str]()
-        seconds = read_timeline(path, warnings.append).end
-        shots = self.shots(path, seconds, warnings, Asked(top, beam, timeline))
-        sure = (shot for shot in shots if shot.best.confidence >= at_least)
-        return Description(path, seconds, self.name, tuple(join_alike(sure)), tuple(dict.fromkeys(warnings)))
-
-    def describe_stored(self, video: str, film: Path | None = None, *, top: int = 1, beam: int = 5) -> Description:
-        """A video of the run's store, whole: for streams that were imported or drawn, or to spare the networks.
-
-        `film` is where its pictures are and how long it lasts; without it the last moment is the end.
-        """
-        recipe, warnings = self.folder.recipe, list[str]()
-        store = Store(self.store or store_path(recipe.data))
-        for stream in recipe.data.required_streams:
-            if not store.has(video, stream):
-                raise unknown(f"video with {stream} in {store.folder}", video, store.videos(stream))
-        arrays = Features(store, recipe.data).arrays(video)
-        if film is not None:
-            seconds = read_timeline(film, warnings.append).end
-        else:
-            seconds = max(float(one.times.max(initial=0)) for one in arrays.values())
-        shot = self.speak(Stretch(0.0, seconds, arrays), Asked(top, beam, timeline=False))
-        return Description(film or Path(video), seconds, self.name, (shot,), tuple(dict.fromkeys(warnings)))
-
-    def shots(
-        self, path: Path, seconds: float, warnings: list[str], asked: Asked, start: float = 0.0
-    ) -> Iterator[Shot]:
-        """A film described whole, or stretch by stretch from a second on, each given when it is done."""
-        names = list(dict.fromkeys(extractor_of(stream) for stream in self.folder.recipe.data.streams))
-        # the captioner would leave out the others; layers of a window are several moments: these it chooses itself
-        most = self.folder.recipe.data.max_time_steps if "motion_layers" not in names else None
-        if not asked.as_timeline(seconds):
-            arrays = self.extraction.arrays(path, names, warnings, most)
-            yield self.speak(Stretch(0.0, seconds, self._named(arrays)), asked)
-            return
-        from watchword.captioning.segmentation import cut_film
+    def extract_segments(
+        self, path: Path, start: float, seconds: float, warnings: list[str]
+    ) -> Iterator[SegmentFeatures]:
+        """The features of one segment after the other, from the second `start` on, while the video is decoded once."""
+        from watchword.captioning.segmentation import segment_video
         from watchword.features.segments import extract_segments
 
-        cutting = cut_film(start, seconds)
-        stretches = extract_segments(self.extraction, path, names, cutting, warnings, start, most)
-        for number, (begin, end, arrays) in enumerate(stretches):
-            yield self.speak(Stretch(begin, end, self._named(arrays)), asked)
-            if number % GIVE_BACK_EVERY == 0:
-                give_back()
+        segmenter = segment_video(start, seconds)
+        for begin, end, arrays in extract_segments(
+            self.extraction, path, self._extractors, segmenter, warnings, start, self._max_steps
+        ):
+            yield SegmentFeatures(begin, end, self._named(arrays))
 
-    def speak(self, stretch: Stretch, asked: Asked) -> Shot:
-        (thoughts,) = self.voice.think([stretch], asked.beam, asked.top)
-        looked = {
-            name: Looked(arrays.times + stretch.start, arrays.boxes)
-            for name, arrays in self.voice.chosen(stretch).items()
+    @property
+    def _extractors(self) -> list[str]:
+        return list(dict.fromkeys(StreamName.parse(stream).extractor for stream in self.streams))
+
+    @property
+    def _max_steps(self) -> int | None:
+        """Time steps to extract: the captioner would drop the others. A window of layers has several time steps."""
+        return self.bundle.recipe.data.max_time_steps if "motion_layers" not in self._extractors else None
+
+    def _named(self, arrays: Arrays) -> dict[str, StreamArrays]:
+        """Streams by their names in the captioner's recipe."""
+        return {stream: arrays[StreamName.parse(stream).base] for stream in self.streams}
+
+    @staticmethod
+    def trim_heap() -> None:
+        """Returns freed memory to the system, so that a video of any length needs the same memory."""
+        from watchword.captioning.segmentation import trim_heap
+
+        trim_heap()
+
+    # --- segments --------------------------------------------------------------------------------------------------
+
+    def caption_segment(self, features: SegmentFeatures, options: DescribeOptions) -> Segment:
+        ((best, *others),) = self.generate([features], options.beam, options.top)
+        geometry = {
+            name: StreamGeometry(arrays.times + features.start, arrays.boxes)
+            for name, arrays in self._chosen(features).items()
         }
-        best, *others = (thought.sentence for thought in thoughts)
-        return Shot(stretch.start, stretch.end, (self.voice.with_insight(best, stretch), *others), looked)
+        captions = (self._with_diagnostics(best, features), *others)
+        return Segment(features.start, features.end, captions, geometry)
 
-    def _named(self, arrays: dict[str, StreamArrays]) -> dict[str, StreamArrays]:
-        """Streams by the names that the captioner's recipe has for them."""
-        return {stream: arrays[stream.partition("@")[0]] for stream in self.folder.recipe.data.streams}
+    @torch.inference_mode()
+    def generate(self, segments: Sequence[SegmentFeatures], beam: int = 5, top: int = 1) -> list[list[Caption]]:
+        """For each segment up to `top` different captions, the best first."""
+        chosen = [self._chosen(segment) for segment in segments]
+        streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
+        found = self._search(streams, beam, top)
+        forced = teacher_force(self.model, streams, found.captions, keep_attention=True)
+        log_probs = self.model.log_probabilities(forced.outputs)
+        token_log_probs = log_probs.gather(-1, found.captions.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
+        attention = _mean_over_members(forced.attention)
+        captions = []
+        for row, segment in enumerate(segments):
+            drafts = self._drafts(found.captions[row], found.scores[row], token_log_probs[row])
+            weights = {
+                name: tensor[row]
+                for name, tensor in attention.items()
+                if AttentionHead.parse(name).stream in self.streams
+            }
+            captions.append(self._captions(drafts, weights, chosen[row], segment.start)[:top])
+        return captions
 
-    def _from_store(self, videos: Sequence[str]) -> list[Caption]:
-        from watchword.training.captioner import LoadedCaptioner
+    def _chosen(self, segment: SegmentFeatures) -> dict[str, StreamArrays]:
+        """The time steps that the captioner reads."""
+        most = self.bundle.recipe.data.max_time_steps
+        return {stream: evenly_chosen(segment.arrays[stream], most) for stream in self.streams}
 
-        return LoadedCaptioner.load(self.folder.folder, self.store).describe(videos)
+    @torch.inference_mode()
+    def _with_diagnostics(self, caption: Caption, segment: SegmentFeatures) -> Caption:
+        streams = {stream: pad_streams([arrays]) for stream, arrays in self._chosen(segment).items()}
+        tokens = torch.tensor([[self.vocabulary.encode([word.text for word in caption.words])]])  # (1, 1, T)
+        found = diagnose(self.model, streams, tokens)
+        marks = tuple(replace(mark, seconds=mark.seconds + segment.start) for mark in found.marks)
+        return replace(caption, marks=marks, bars=found.bars)
+
+    @cached_property
+    def _filtered(self) -> RepetitionFilter:
+        return RepetitionFilter(self.model, never_last(self.vocabulary))
+
+    def _search(self, streams: Streams, width: int, top: int) -> Hypotheses:
+        """Twice as many hypotheses as wanted: two may be equal once unfinished endings are cut.
+
+        MBR chooses among twice the beam that `evaluate` uses, which scored better (docs/results.md).
+        """
+        recipe = self.bundle.recipe
+        width, most, power = max(width, top), recipe.data.max_words + 1, recipe.selection.length_power
+        if recipe.selection.mbr_samples:
+            found = mbr_decode(
+                self._filtered, streams, recipe.selection.mbr_samples, most,
+                beams=2 * width, length_power=power, content=self.vocabulary.content,
+            )  # fmt: skip
+        else:
+            found = beam(self._filtered, streams, width, most, num_best=min(2 * top, width), length_power=power)
+        captions = found.captions[:, : 2 * top]
+        longest = int((captions != PAD).sum(-1).max())
+        return Hypotheses(captions[..., :longest], found.scores[:, : 2 * top])
+
+    def _drafts(self, captions: Tensor, scores: Tensor, token_log_probs: Tensor) -> list[_Draft]:
+        """Different captions in the order of the search; an unfinished ending is cut."""
+        drafts: dict[tuple[str, ...], _Draft] = {}
+        for row, (tokens, score, log_probs) in enumerate(
+            zip(captions.tolist(), scores.tolist(), token_log_probs.tolist(), strict=True)
+        ):
+            length = sum(token != PAD for token in tokens)
+            words = without_loose_end(self.vocabulary.decode(tokens))
+            if isfinite(score) and words:
+                ending = [] if EOS in tokens else [NO_END]
+                drafts.setdefault(words, _Draft(row, words, log_probs[:length] + ending, score))
+        return list(drafts.values())
+
+    def _captions(
+        self, drafts: Sequence[_Draft], weights: Mapping[str, Tensor], arrays: Arrays, start: float
+    ) -> list[Caption]:
+        captions: list[Caption] = []
+        for draft in drafts:
+            agreement = draft.score if self.bundle.recipe.selection.mbr_samples else None
+            found = confidence_features(draft.log_probs, agreement)
+            probability = confidence(self.calibration, found)
+            if captions:  # the search preferred the one before: an alternative is never more confident
+                probability = min(probability, captions[-1].confidence)
+            attention = {
+                name: _without_padding(tensor[draft.row, : len(draft.words)], arrays[AttentionHead.parse(name).stream])
+                for name, tensor in weights.items()
+            }
+            words = tuple(
+                Word(word, exp(draft.log_probs[index]), _peaks(attention, arrays, index, start))
+                for index, word in enumerate(draft.words)
+            )
+            captions.append(Caption(words, probability, attention, confidence_features=found))
+        return captions
+
+    # --- the run's store -------------------------------------------------------------------------------------------
+
+    def describe_stored(self, video: str, path: Path | None = None, *, top: int = 1, beam: int = 5) -> Description:
+        """A video of the store as a whole: for imported or drawn streams, or to skip the backbones.
+
+        `path` is its file and says how long it is; without it the last time step is the end.
+        """
+        warnings: list[str] = []
+        store = Store(self.store)
+        for stream in self.bundle.recipe.data.required_streams:
+            if not store.has(video, stream):
+                raise unknown(f"video with {stream} in {store.folder}", video, store.videos(stream))
+        arrays = self.features.arrays(video)
+        if path is not None:
+            seconds = read_timeline(path, warnings.append).end
+        else:
+            seconds = max(float(one.times.max(initial=0)) for one in arrays.values())
+        segment = self.caption_segment(SegmentFeatures(0.0, seconds, arrays), DescribeOptions(top, beam))
+        return Description(path or Path(video), seconds, self.name, (segment,), tuple(dict.fromkeys(warnings)))
+
+    def caption_stored(self, videos: Sequence[str], beam: int = 5, length_power: float = 0.5) -> list[Hypothesis]:
+        """A caption for each video of the store as `watchword evaluate` finds it, with attention (T, F, N)."""
+        from watchword.training.evaluation import Search, caption_videos
+
+        self.features.check(videos)
+        search = Search(beam, length_power, self.bundle.recipe.data.max_words)
+        return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
+
+    @torch.no_grad()
+    def teacher_force(self, clips: Sequence[Clip]) -> list[Hypothesis]:
+        """Every reference as a hypothesis: its log probability, and the attention for each of its words."""
+        self.features.check([clip.video for clip in clips])
+        found = []
+        for clip in clips:
+            tokens = encode_captions(clip.captions, self.vocabulary, self.bundle.recipe.data.max_words)
+            captions = pad_captions([tokens])[:, :, 1:]  # (1, S, T), without BOS
+            forced = teacher_force(self.model, self.features.read([clip.video]), captions, keep_attention=True)
+            log_probs = self.model.log_probabilities(forced.outputs).gather(-1, captions.unsqueeze(-1))[0, ..., 0]
+            for row, caption in enumerate(captions[0].tolist()):
+                words = tuple(self.vocabulary.decode(caption))
+                attention = {name: weights[0, row, : len(words)].numpy() for name, weights in forced.attention.items()}
+                score = float(log_probs[row, : len(tokens[row]) - 1].sum())
+                found.append(Hypothesis(clip.video, words, score, attention))
+        return found
+
+    def video_file(self, video: str, videos: Path | None = None) -> Path:
+        """The file of a video of its data set; `videos` is the file itself or a folder, if not beside the captions."""
+        return video_path(video, captions_path(self.bundle.recipe.data), videos)
+
+
+def _mean_over_members(attention: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The mean attention of an ensemble's members, by head."""
+    members: dict[str, list[Tensor]] = {}
+    for name, weights in attention.items():
+        members.setdefault(str(replace(AttentionHead.parse(name), member=None)), []).append(weights)
+    return {name: torch.stack(weights).mean(0) for name, weights in members.items()}
+
+
+def _without_padding(weights: Tensor, arrays: StreamArrays) -> FloatArray:
+    """(T, F, N) without the batch's padding; a stream without time steps keeps one location.
+
+    A copy: a view would keep the attention of all hypotheses in memory.
+    """
+    steps, locations = (max(1, size) for size in arrays.values.shape[:2])
+    return np.asarray(weights[:, :steps, :locations]).copy()
+
+
+def _peaks(attention: Mapping[str, FloatArray], arrays: Arrays, word: int, start: float) -> dict[str, float]:
+    """Head -> the time with the largest weight for one word; streams without time steps have none."""
+    peaks = {}
+    for name, weights in attention.items():
+        times = arrays[AttentionHead.parse(name).stream].times
+        if len(times):
+            peaks[name] = start + float(times[weights[word].sum(-1).argmax()])
+    return peaks

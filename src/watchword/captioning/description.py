@@ -1,34 +1,36 @@
-"""What `watchword.describe` returns: nouns for people, over numpy, without a network."""
+"""What `watchword.describe` returns, and its one JSON codec. Numpy only.
 
+The codec keeps numbers exact: the journal, the library and the server store what it gives. The writers round.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from watchword.explain.attention import Bars, Mark
 from watchword.text.sentences import spelled
-from watchword.types import FloatArray
+from watchword.types import Bars, FloatArray, Mark
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a sentence: how likely it was after the words before it, and when in the film it was read off."""
+    """A word of a caption, its probability given the words before it, and where its attention peaks."""
 
     text: str
     probability: float
-    seconds: dict[str, float] = field(default_factory=dict)  # head -> the moment with most attention
+    seconds: dict[str, float] = field(default_factory=dict)  # attention head -> time with the largest weight
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """One thing to say about a stretch of film.
-
-    A head is one attention: a stream's name, or `local:regions` where a model looks at a stream in a way of its own.
-    """
+class Caption:
+    """One caption of a segment. The keys of `attention` are attention heads, see `AttentionHead`."""
 
     words: tuple[Word, ...]
-    confidence: float                 # 0..1
+    confidence: float  # 0..1
     attention: dict[str, FloatArray] = field(default_factory=dict)  # head -> (T, F, N), a distribution for each word
-    marks: tuple[Mark, ...] = ()      # moments that the model chose: key frames
-    bars: tuple[Bars, ...] = ()       # balances that it struck for each word: layers, ways of looking
+    marks: tuple[Mark, ...] = ()  # frames that the model selected
+    bars: tuple[Bars, ...] = ()  # weights of layers or branches for each word
+    confidence_features: dict[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -39,44 +41,44 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """When and where a stream looked: what attention is drawn with."""
+class StreamGeometry:
+    """The time steps and locations of a stream: what attention is drawn with."""
 
-    times: FloatArray                 # (F,) seconds of the film
-    boxes: FloatArray                 # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
+    times: FloatArray  # (F,) seconds of the video
+    boxes: FloatArray  # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
 
 
 @dataclass(frozen=True)
-class Shot:
-    """A stretch of film and what can be said about it, the best first."""
+class Segment:
+    """A part of a video and its captions, the best first."""
 
-    start: float                      # seconds
+    start: float  # seconds
     end: float
-    sentences: tuple[Sentence, ...]
-    looked: dict[str, Looked] = field(default_factory=dict)  # stream -> its moments and places
+    captions: tuple[Caption, ...]
+    geometry: dict[str, StreamGeometry] = field(default_factory=dict)  # by stream
 
     @property
-    def best(self) -> Sentence:
-        return self.sentences[0]
+    def best(self) -> Caption:
+        return self.captions[0]
 
 
 @dataclass(frozen=True)
 class Description:
-    """A film and what was said about it: one shot when it was described whole, several when it is a timeline."""
+    """A video and its captions: one segment for the whole video, or the segments of a timeline."""
 
-    film: Path
+    video: Path
     seconds: float
     captioner: str
-    shots: tuple[Shot, ...]
-    warnings: tuple[str, ...] = ()    # damage: what is good of the film was described
+    segments: tuple[Segment, ...]
+    warnings: tuple[str, ...] = ()  # damage in the file; the readable part was captioned
 
     @property
-    def best(self) -> Sentence | None:
-        """Of a timeline, the surest sentence; None where nothing was sure enough to be said."""
-        return max((shot.best for shot in self.shots), key=lambda sentence: sentence.confidence, default=None)
+    def best(self) -> Caption | None:
+        """The caption with the highest confidence; None where no segment has one."""
+        return max((segment.best for segment in self.segments), key=lambda caption: caption.confidence, default=None)
 
     @property
-    def sentence(self) -> str:
+    def caption(self) -> str:
         return self.best.text if self.best else ""
 
     @property
@@ -84,19 +86,70 @@ class Description:
         return self.best.confidence if self.best else 0.0
 
     @property
-    def alternatives(self) -> tuple[Sentence, ...]:
-        """What else could be said, of a film that was described whole."""
-        return self.shots[0].sentences[1:] if len(self.shots) == 1 else ()
+    def alternatives(self) -> tuple[Caption, ...]:
+        """The other captions of a video that was captioned as a whole."""
+        return self.segments[0].captions[1:] if len(self.segments) == 1 else ()
 
     @property
     def attention(self) -> dict[str, FloatArray]:
-        """Head -> (words, moments, places) of the sentence."""
+        """Head -> (T, F, N) of the best caption."""
         return self.best.attention if self.best else {}
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether one segment covers the video. Times are compared in milliseconds."""
+        return len(self.segments) <= 1 and all(
+            segment.start == 0 and round(segment.end, 3) == round(self.seconds, 3) for segment in self.segments
+        )
+
     def __str__(self) -> str:
-        return self.sentence
+        return self.caption
 
     def _repr_html_(self) -> str:
-        from watchword.captioning.html import as_html
+        from watchword.captioning.writers import as_html
 
         return as_html(self)
+
+
+# --- the codec -----------------------------------------------------------------------------------------------------
+
+
+def description_to_dict(description: Description) -> dict[str, Any]:
+    """Without attention: `explain` has it."""
+    return {
+        "video": str(description.video),
+        "seconds": description.seconds,
+        "captioner": description.captioner,
+        "segments": [segment_to_dict(segment) for segment in description.segments],
+        "warnings": list(description.warnings),
+    }
+
+
+def description_from_dict(values: Mapping[str, Any]) -> Description:
+    segments = tuple(segment_from_dict(segment) for segment in values["segments"])
+    warnings = tuple(map(str, values["warnings"]))
+    return Description(Path(values["video"]), values["seconds"], values["captioner"], segments, warnings)
+
+
+def segment_to_dict(segment: Segment) -> dict[str, Any]:
+    return {
+        "start": segment.start,
+        "end": segment.end,
+        **_caption_to_dict(segment.best),
+        "alternatives": [_caption_to_dict(caption) for caption in segment.captions[1:]],
+    }
+
+
+def segment_from_dict(values: Mapping[str, Any]) -> Segment:
+    captions = (values, *values["alternatives"])
+    return Segment(values["start"], values["end"], tuple(_caption_from_dict(caption) for caption in captions))
+
+
+def _caption_to_dict(caption: Caption) -> dict[str, Any]:
+    words = [{"word": word.text, "probability": word.probability, "seconds": word.seconds} for word in caption.words]
+    return {"caption": caption.text, "confidence": caption.confidence, "words": words}
+
+
+def _caption_from_dict(values: Mapping[str, Any]) -> Caption:
+    words = (Word(word["word"], word["probability"], dict(word["seconds"])) for word in values["words"])
+    return Caption(tuple(words), values["confidence"])

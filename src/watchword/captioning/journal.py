@@ -1,4 +1,4 @@
-"""A job of one or many films that can be stopped and gone on with: what is done is written down shot by shot."""
+"""A job of one or many videos that can be stopped and resumed: a journal notes every segment that is done."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -7,48 +7,44 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchword.captioning.description import Description, Shot
-from watchword.captioning.merge import join_alike
-from watchword.captioning.options import Asked
-from watchword.captioning.writers import read_shot, shot_values
+from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
+from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video
 from watchword.errors import WatchwordError
 from watchword.video import read_timeline
 
 if TYPE_CHECKING:
-    from watchword.captioning.captioner import Describer
+    from watchword.captioning.captioner import Captioner
 
 
 @dataclass
-class Progress:
-    """One film: how far it is."""
+class VideoProgress:
+    """One video of a job."""
 
-    film: Path
+    video: Path
     seconds: float = 0.0
-    shots: list[Shot] = field(default_factory=list)    # as they were found: not joined, sure or not
+    segments: list[Segment] = field(default_factory=list)  # all, before confidence is checked and similar ones merged
     warnings: list[str] = field(default_factory=list)
-    problem: str = ""
+    error: str = ""
     is_done: bool = False
 
     @property
     def reached(self) -> float:
-        """Seconds of film that are described."""
-        return self.shots[-1].end if self.shots else 0.0
+        """Seconds of the video that are captioned."""
+        return self.segments[-1].end if self.segments else 0.0
 
-    def description(self, captioner: str, at_least: float) -> Description:
-        sure = (shot for shot in self.shots if shot.best.confidence >= at_least)
-        warnings = tuple(dict.fromkeys(self.warnings))
-        return Description(self.film, self.seconds, captioner, tuple(join_alike(sure)), warnings)
+    def description(self, captioner: str, options: DescribeOptions) -> Description:
+        return assemble(self.video, self.seconds, captioner, self.segments, self.warnings, options)
 
 
-class Ledger:
-    """The file beside an output in which a job notes what is done: a line for each shot, and for each film's end.
+class Journal:
+    """The file beside an output: a line for each segment and for the end of each video.
 
-    Its first line says what was asked of which captioner: lines of another job are not gone on with.
+    Its first line holds the settings of the job; a journal with other settings is not resumed.
     """
 
     def __init__(self, path: Path | None, job: dict[str, Any], resume: bool) -> None:
         self.path = path
-        self.films: dict[str, Progress] = {}
+        self.videos: dict[str, VideoProgress] = {}
         if path is None:
             return
         if resume and path.exists():
@@ -65,26 +61,28 @@ class Ledger:
         whole, rest = lines[:-1], lines[-1]  # a line without an end was being written when the job was killed
         try:
             begun = json.loads(whole[0])
-            rows = [json.loads(line) for line in whole[1:]]
-        except (IndexError, ValueError) as error:
-            raise WatchwordError(f"{path} is damaged ({error}): delete it and begin again") from error
-        if begun != job:
-            changed = [key for key in job if begun.get(key) != job[key]] or ["the job"]
-            raise WatchwordError(
-                f"{path} was begun with another {changed[0]} ({begun.get(changed[0])!r}, now {job.get(changed[0])!r}): "
-                "go on with the same, or leave out --resume to begin again"
-            )
-        for row in rows:
-            film = self.films.setdefault(row["film"], Progress(Path(row["film"]), row["seconds"]))
-            film.shots += [read_shot(row["shot"])] if "shot" in row else []
-            film.warnings, film.is_done = row.get("warnings", []), "shot" not in row
+            if begun != job:
+                changed = [key for key in job if begun.get(key) != job[key]] or ["the job"]
+                raise WatchwordError(
+                    f"{path} was begun with another {changed[0]} ({begun.get(changed[0])!r}, now "
+                    f"{job.get(changed[0])!r}): repeat the old settings, or leave out --resume to start again"
+                )
+            for line in whole[1:]:
+                self._read_row(json.loads(line))
+        except (IndexError, KeyError, ValueError) as error:
+            raise WatchwordError(f"{path} is damaged ({error}): delete it and start again") from error
         if rest:
             path.write_text("".join(f"{line}\n" for line in whole), "utf-8")
 
-    def note(self, film: Progress, row: dict[str, Any]) -> None:
+    def _read_row(self, row: dict[str, Any]) -> None:
+        video = self.videos.setdefault(row["video"], VideoProgress(Path(row["video"]), row["seconds"]))
+        video.segments += [segment_from_dict(row["segment"])] if "segment" in row else []
+        video.warnings, video.is_done = row.get("warnings", []), "segment" not in row
+
+    def note(self, video: VideoProgress, row: dict[str, Any]) -> None:
         if self.path is None:
             return
-        line = json.dumps({"film": _identity(film.film), "seconds": film.seconds, **row})
+        line = json.dumps({"video": _identity(video.video), "seconds": video.seconds, **row})
         try:
             with self.path.open("a", encoding="ascii") as file:
                 file.write(line + "\n")
@@ -92,57 +90,60 @@ class Ledger:
             raise WatchwordError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """All is done: nothing to go on with."""
+        """Deletes the file: everything is done."""
         if self.path is not None:
             with suppress(OSError):
                 self.path.unlink()
 
 
-def _identity(film: Path) -> str:
-    """A film is the same if it has the same name, size and time."""
-    status = film.stat()
-    return f"{film}\t{status.st_size}\t{status.st_mtime_ns}"
+def _identity(video: Path) -> str:
+    """A video is the same if it has the same name, size and time."""
+    status = video.stat()
+    return f"{video}\t{status.st_size}\t{status.st_mtime_ns}"
 
 
 @dataclass(frozen=True)
-class Session:
-    """Films, what is asked of them, and where it is noted."""
+class DescribeJob:
+    """Videos, the options for them, and the journal."""
 
-    films: Sequence[Path]
-    asked: Asked
-    open: Callable[[], "Describer"]    # called when the first film turns out to be one
-    ledger: Ledger
+    videos: Sequence[Path]
+    options: DescribeOptions
+    load: Callable[[], "Captioner"]  # called when the first video has been opened
+    journal: Journal
 
-    def run(self) -> Iterator[Progress]:
-        """Each film when it begins, after each of its shots, and when it is done. A bad film does not stop the rest."""
-        describer: Describer | None = None
-        for path in self.films:
-            film = self._begin(path)
-            yield film
-            if film.is_done or film.problem:
+    def run(self) -> Iterator[VideoProgress]:
+        """Each video at its start, after each segment, and at its end. A damaged video does not stop the others."""
+        captioner: Captioner | None = None
+        for path in self.videos:
+            video = self._begin(path)
+            yield video
+            if video.is_done or video.error:
                 continue
-            describer = describer or self.open()
+            captioner = captioner or self.load()
             try:
-                for shot in describer.shots(path, film.seconds, film.warnings, self.asked, film.reached):
-                    film.shots.append(shot)
-                    self.ledger.note(film, {"shot": shot_values(shot)})
-                    yield film
-            except Exception as error:  # whatever it is, other films wait
+                for segment in caption_video(
+                    captioner, path, self.options,
+                    seconds=video.seconds, start=video.reached, warnings=video.warnings,
+                ):  # fmt: skip
+                    video.segments.append(segment)
+                    self.journal.note(video, {"segment": segment_to_dict(segment)})
+                    yield video
+            except Exception as error:  # whatever it is, other videos wait
                 known = isinstance(error, WatchwordError)
-                film.problem = str(error) if known else f"cannot describe {path}: {type(error).__name__}: {error}"
+                video.error = str(error) if known else f"cannot describe {path}: {type(error).__name__}: {error}"
             else:
-                film.is_done = True
-                self.ledger.note(film, {"warnings": film.warnings})
-            yield film
+                video.is_done = True
+                self.journal.note(video, {"warnings": video.warnings})
+            yield video
 
-    def _begin(self, path: Path) -> Progress:
-        """A film as far as it was noted; one that cannot be read has a problem."""
+    def _begin(self, path: Path) -> VideoProgress:
+        """A video with what the journal has of it; one that cannot be read has an error."""
         try:
-            noted = self.ledger.films.get(_identity(path)) if path.exists() else None
+            noted = self.journal.videos.get(_identity(path)) if path.exists() else None
             if noted is not None:
-                return replace(noted, film=path)
-            film = Progress(path)
-            film.seconds = read_timeline(path, film.warnings.append).end
+                return replace(noted, video=path)
+            video = VideoProgress(path)
+            video.seconds = read_timeline(path, video.warnings.append).end
         except WatchwordError as error:
-            return Progress(path, problem=str(error))
-        return film
+            return VideoProgress(path, error=str(error))
+        return video

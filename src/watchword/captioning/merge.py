@@ -1,60 +1,63 @@
-"""What is told of a long film: shots that say the same become one, many shots become chapters."""
+"""Long videos: neighbouring segments with similar captions are merged, many segments are grouped into chapters."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from watchword.captioning.description import Sentence, Shot
+from watchword.captioning.description import Caption, Segment
 from watchword.text.sentences import NEVER_LAST
 
-ALIKE = 0.65               # of the words that carry meaning, shared: "a man is talking", "a man talks about something"
-LONGEST_JOINED = 60.0      # seconds
-GAP = 0.05                 # seconds: stretches that touch
-NUM_CHAPTERS = 40          # at most, of a film however long ...
-SHORTEST_CHAPTER = 30.0    # ... and none shorter, unless the film is
+SIMILAR = 0.65  # share of common content words: "a man is talking", "a man talks about something"
+MAX_MERGED = 60.0  # seconds
+MAX_GAP = 0.05  # seconds between segments that count as adjacent
+MAX_CHAPTERS = 40  # for a video of any length
+MIN_CHAPTER = 30.0  # seconds, unless the video is shorter
 
 
-def alike(one: Sentence, other: Sentence) -> bool:
-    """Whether two sentences say nearly the same."""
-    first, second = ({word.text for word in sentence.words} - NEVER_LAST for sentence in (one, other))
+def are_similar(one: Caption, other: Caption) -> bool:
+    """Whether two captions have the same text or mostly the same content words."""
+    first, second = ({word.text for word in caption.words} - NEVER_LAST for caption in (one, other))
     together = len(first | second)
-    return one.text == other.text or (together > 0 and len(first & second) / together >= ALIKE)
+    return one.text == other.text or (together > 0 and len(first & second) / together >= SIMILAR)
 
 
-def join(one: Shot, other: Shot) -> Shot:
-    """Both stretches under the surer sentence."""
-    surer = max(one, other, key=lambda shot: shot.best.confidence)
-    return replace(surer, start=one.start, end=other.end)
+def merge(one: Segment, other: Segment) -> Segment:
+    """Both segments with the captions of the more confident one."""
+    best = max(one, other, key=lambda segment: segment.best.confidence)
+    return replace(best, start=one.start, end=other.end)
 
 
-def join_alike(shots: Iterable[Shot]) -> Iterator[Shot]:
-    """Neighbours that say nearly the same become one; each is given when the next begins to say something else."""
-    held: Shot | None = None
-    for shot in shots:
+def merge_similar(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Merges neighbours; each is given when the next segment has a different caption."""
+    held: Segment | None = None
+    for segment in segments:
         if held is None:
-            held = shot
+            held = segment
         elif (
-            shot.start - held.end <= GAP and shot.end - held.start <= LONGEST_JOINED and alike(held.best, shot.best)
+            segment.start - held.end <= MAX_GAP
+            and segment.end - held.start <= MAX_MERGED
+            and are_similar(held.best, segment.best)
         ):
-            held = join(held, shot)
+            held = merge(held, segment)
         else:
             yield held
-            held = shot
+            held = segment
     if held is not None:
         yield held
 
 
-def chapters(shots: Sequence[Shot]) -> list[Shot]:
-    """Few enough to choose from, each called by its surest sentence; a chapter ends where the next begins."""
-    if not shots:
+def chapters(segments: Sequence[Segment]) -> list[Segment]:
+    """A few long segments, each with its most confident caption; each ends where the next begins."""
+    if not segments:
         return []
-    shortest = max(SHORTEST_CHAPTER, (shots[-1].end - shots[0].start) / NUM_CHAPTERS)
-    grouped: list[Shot] = []
-    for shot in shots:
-        if grouped and (grouped[-1].end - grouped[-1].start < shortest or alike(grouped[-1].best, shot.best)):
-            grouped[-1] = join(grouped[-1], shot)
+    shortest = max(MIN_CHAPTER, (segments[-1].end - segments[0].start) / MAX_CHAPTERS)
+    grouped: list[Segment] = []
+    for segment in segments:
+        last = grouped[-1] if grouped else None
+        if last and (last.end - last.start < shortest or are_similar(last.best, segment.best)):
+            grouped[-1] = merge(last, segment)
         else:
-            grouped.append(shot)
+            grouped.append(segment)
     if len(grouped) > 1 and grouped[-1].end - grouped[-1].start < shortest / 2:
-        grouped[-2:] = [join(*grouped[-2:])]
-    ends = [shot.start for shot in grouped[1:]] + [grouped[-1].end]
-    return [replace(shot, end=end) for shot, end in zip(grouped, ends, strict=True)]
+        grouped[-2:] = [merge(*grouped[-2:])]
+    ends = [segment.start for segment in grouped[1:]] + [grouped[-1].end]
+    return [replace(segment, end=end) for segment, end in zip(grouped, ends, strict=True)]

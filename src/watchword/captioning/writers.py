@@ -1,53 +1,49 @@
-"""Descriptions as files: text for people, subtitles for players, JSON and CSV for programs. No network, no terminal."""
+"""Descriptions as files: text for people, subtitles for players, JSON and CSV for programs, HTML for notebooks."""
 
 import csv
 import io
 import json
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
-from watchword.captioning.description import Description, Sentence, Shot, Word
+from watchword.captioning.description import Caption, Description, Segment, segment_to_dict
 from watchword.captioning.merge import chapters
 from watchword.text.sentences import as_sentence
 from watchword.video import shown
 
+SCHEMA = 2
 SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
-
+HTML_SEGMENTS = 200  # shown in a notebook
+DIGITS = {"start": 3, "end": 3, "seconds": 3, "confidence": 4, "probability": 4}  # of the numbers in JSON
 
 # --- text ----------------------------------------------------------------------------------------------------------
 
 
 def text_lines(description: Description, *, named: bool) -> list[str]:
-    """A sentence for a film described whole, a line for each shot of a timeline; alternatives are set in below."""
-    is_timeline = not is_whole(description)
-    name = shown(description.film) if named else ""
+    """A line for a whole video, a line for each segment of a timeline; alternatives are indented below."""
+    is_timeline = not description.is_whole
+    name = shown(description.video) if named else ""
     lines = [name] if is_timeline and named else []
-    for shot in description.shots:
-        lines += shot_lines(shot, is_timeline=is_timeline, name=name)
+    for segment in description.segments:
+        lines += segment_lines(segment, is_timeline=is_timeline, name=name)
     return lines
 
 
-def is_whole(description: Description) -> bool:
-    """Told by milliseconds: of a shot that was noted and read again there are no more."""
-    return len(description.shots) <= 1 and all(
-        shot.start == 0 and round(shot.end, 3) == round(description.seconds, 3) for shot in description.shots
-    )
+def segment_lines(segment: Segment, *, is_timeline: bool, name: str = "") -> list[str]:
+    margin = f"{clock(segment.start)} - {clock(segment.end)}  " if is_timeline else f"{name}: " if name else ""
+    first, *others = segment.captions
+    return [f"{margin}{with_confidence(first)}", *(" " * len(margin) + f"or: {with_confidence(one)}" for one in others)]
 
 
-def shot_lines(shot: Shot, *, is_timeline: bool, name: str = "") -> list[str]:
-    margin = f"{clock(shot.start)} - {clock(shot.end)}  " if is_timeline else f"{name}: " if name else ""
-    first, *others = shot.sentences
-    return [f"{margin}{_sure(first)}", *(" " * len(margin) + f"or: {_sure(other)}" for other in others)]
-
-
-def _sure(sentence: Sentence) -> str:
-    return f"{sentence.text} ({sentence.confidence:.2f})"
+def with_confidence(caption: Caption) -> str:
+    return f"{caption.text} ({caption.confidence:.2f})"
 
 
 def clock(seconds: float) -> str:
-    """0:01:23, for people; minutes and seconds are enough to find a place."""
+    """0:01:23"""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
@@ -55,48 +51,48 @@ def clock(seconds: float) -> str:
 # --- subtitles -----------------------------------------------------------------------------------------------------
 
 
-def cues(shots: Sequence[Shot]) -> list[tuple[int, int, str]]:
-    """(from, to, sentence) in milliseconds: in order, none empty, none that begins before the one before it ends."""
+def cues(segments: Sequence[Segment]) -> list[tuple[int, int, str]]:
+    """(start, end, caption) in milliseconds: in order, none empty, none that overlaps the one before it."""
     found: list[tuple[int, int, str]] = []
-    for shot in shots:
-        start = max(round(shot.start * 1000), found[-1][1] if found else 0)
-        end = max(round(shot.end * 1000), start + 1)
-        found.append((start, end, as_sentence(shot.best.text)))
+    for segment in segments:
+        start = max(round(segment.start * 1000), found[-1][1] if found else 0)
+        end = max(round(segment.end * 1000), start + 1)
+        found.append((start, end, as_sentence(segment.best.text)))
     return found
 
 
 def srt(description: Description) -> str:
     blocks = [
         f"{number}\n{_stamp(start, ',')} --> {_stamp(end, ',')}\n{fill(text, SUBTITLE_WIDTH)}\n"
-        for number, (start, end, text) in enumerate(cues(description.shots), 1)
+        for number, (start, end, text) in enumerate(cues(description.segments), 1)
     ]
     return "\n".join(blocks)
 
 
 def vtt(description: Description) -> str:
-    """WebVTT for a track of kind `descriptions`: read aloud, or shown to those who cannot see."""
-    return _webvtt(description.shots, f"descriptions of {_name(description)} by watchword")
+    """WebVTT for a track of kind `descriptions`."""
+    return _webvtt(description.segments, f"descriptions of {_name(description)} by watchword")
 
 
 def vtt_chapters(description: Description) -> str:
-    """WebVTT for a track of kind `chapters`: titles to jump to, one line each, one after the other."""
-    return _webvtt(chapters(description.shots), f"chapters of {_name(description)} by watchword")
+    """WebVTT for a track of kind `chapters`: one title a line, without gaps."""
+    return _webvtt(chapters(description.segments), f"chapters of {_name(description)} by watchword")
 
 
 def _name(description: Description) -> str:
-    return shown(Path(description.film.name))
+    return shown(Path(description.video.name))
 
 
-def _webvtt(shots: Sequence[Shot], note: str) -> str:
+def _webvtt(segments: Sequence[Segment], note: str) -> str:
     blocks = [
         f"{number}\n{_stamp(start, '.')} --> {_stamp(end, '.')}\n{_escaped(text)}\n"
-        for number, (start, end, text) in enumerate(cues(shots), 1)
+        for number, (start, end, text) in enumerate(cues(segments), 1)
     ]
     return "\n".join(["WEBVTT\n", f"NOTE {_escaped(note)}\n", *blocks])
 
 
 def _escaped(text: str) -> str:
-    """What WebVTT would take for markup, for an arrow or for the end of a cue."""
+    """Escapes what WebVTT reads as markup, as an arrow or as the end of a cue."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return " ".join(text.split())
 
@@ -109,67 +105,47 @@ def _stamp(milliseconds: int, point: str) -> str:
 # --- for programs --------------------------------------------------------------------------------------------------
 
 
-def as_json(descriptions: Sequence[Description], problems: Sequence[tuple[Path, str]] = ()) -> str:
-    """One document for all films; docs/reference/describe.schema.json says what is in it."""
+def as_json(descriptions: Sequence[Description], errors: Sequence[tuple[Path, str]] = ()) -> str:
+    """One document for all videos; docs/reference/describe.schema.json is its schema."""
     captioner = descriptions[0].captioner if descriptions else None
-    films: list[dict[str, Any]] = [film_values(description) for description in descriptions]
-    films += [{"film": shown(path), "problem": problem} for path, problem in problems]
-    document = {"schema": 1, "captioner": captioner, "films": films}
+    videos: list[dict[str, Any]] = [video_values(description) for description in descriptions]
+    videos += [{"video": shown(path), "error": error} for path, error in errors]
+    document = {"schema": SCHEMA, "captioner": captioner, "videos": videos}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def film_values(description: Description) -> dict[str, Any]:
-    return {
-        "film": shown(description.film),
-        "seconds": round(description.seconds, 3),
-        "sentence": description.sentence or None,
-        "confidence": round(description.confidence, 4),
-        "shots": [shot_values(shot) for shot in description.shots],
-        "warnings": list(description.warnings),
-    }
-
-
-def shot_values(shot: Shot) -> dict[str, Any]:
-    return {
-        "start": round(shot.start, 3),
-        "end": round(shot.end, 3),
-        **_sentence_values(shot.best),
-        "alternatives": [_sentence_values(sentence) for sentence in shot.sentences[1:]],
-    }
-
-
-def _sentence_values(sentence: Sentence) -> dict[str, Any]:
-    words = [
+def video_values(description: Description) -> dict[str, Any]:
+    values: dict[str, Any] = rounded(
         {
-            "word": word.text,
-            "probability": round(word.probability, 4),
-            "seconds": {stream: round(seconds, 3) for stream, seconds in word.seconds.items()},
+            "video": shown(description.video),
+            "seconds": description.seconds,
+            "caption": description.caption or None,
+            "confidence": description.confidence,
+            "segments": [segment_to_dict(segment) for segment in description.segments],
+            "warnings": list(description.warnings),
         }
-        for word in sentence.words
-    ]
-    return {"sentence": sentence.text, "confidence": round(sentence.confidence, 4), "words": words}
+    )
+    return values
 
 
-def read_shot(values: dict[str, Any]) -> Shot:
-    """A shot as `shot_values` wrote it; attention is not kept in words."""
-    sentences = [values, *values["alternatives"]]
-    return Shot(values["start"], values["end"], tuple(_read_sentence(sentence) for sentence in sentences))
-
-
-def _read_sentence(values: dict[str, Any]) -> Sentence:
-    words = (Word(word["word"], word["probability"], dict(word["seconds"])) for word in values["words"])
-    return Sentence(tuple(words), values["confidence"])
+def rounded(values: Any, digits: int | None = None) -> Any:
+    """Values for people and files: numbers with the digits of their key."""
+    if isinstance(values, dict):
+        return {key: rounded(value, DIGITS.get(key, digits)) for key, value in values.items()}
+    if isinstance(values, list):
+        return [rounded(value, digits) for value in values]
+    return round(values, digits) if isinstance(values, float) and digits is not None else values
 
 
 def as_csv(descriptions: Sequence[Description]) -> str:
-    """A row for each shot."""
+    """A row for each segment."""
     text = io.StringIO(newline="")
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["film", "start", "end", "sentence", "confidence"])
+    rows.writerow(["video", "start", "end", "caption", "confidence"])
     for description in descriptions:
-        for shot in description.shots:
-            times = [f"{shot.start:.3f}", f"{shot.end:.3f}"]
-            rows.writerow([shown(description.film), *times, shot.best.text, f"{shot.best.confidence:.4f}"])
+        for segment in description.segments:
+            times = [f"{segment.start:.3f}", f"{segment.end:.3f}"]
+            rows.writerow([shown(description.video), *times, segment.best.text, f"{segment.best.confidence:.4f}"])
     return text.getvalue()
 
 
@@ -178,6 +154,7 @@ def as_text(descriptions: Sequence[Description]) -> str:
     return "".join(f"{line}\n" for description in descriptions for line in text_lines(description, named=named))
 
 
+Format = Literal["text", "json", "csv", "srt", "vtt", "chapters"]
 Writer = Callable[[Sequence[Description]], str]
 
 
@@ -185,7 +162,7 @@ def _of_one(write: Callable[[Description], str]) -> Writer:
     return lambda descriptions: write(descriptions[0])
 
 
-WRITERS: dict[str, tuple[str, Writer]] = {  # format -> the ending of its files, and what writes it
+WRITERS: dict[Format, tuple[str, Writer]] = {  # format -> suffix of its files, and its writer
     "text": (".txt", as_text),
     "json": (".json", as_json),
     "csv": (".csv", as_csv),
@@ -193,3 +170,37 @@ WRITERS: dict[str, tuple[str, Writer]] = {  # format -> the ending of its files,
     "vtt": (".vtt", _of_one(vtt)),
     "chapters": (".chapters.vtt", _of_one(vtt_chapters)),
 }
+
+# --- notebooks -----------------------------------------------------------------------------------------------------
+
+
+def as_html(description: Description) -> str:
+    """Captions, their confidence, and the peak of each word's attention. No scripts."""
+    about = escape(f"{clock(description.seconds)}, {description.captioner}")
+    title = f"<b>{escape(description.video.name)}</b> <small>{about}</small>"
+    if not description.segments:
+        return f"<div>{title}<br><i>no caption is confident enough</i></div>"
+    if description.is_whole:
+        others = "".join(f"<li>{_html_caption(caption)}</li>" for caption in description.alternatives)
+        best = _html_caption(description.segments[0].best)
+        return f"<div>{title}<br>{best}{f'<ul>{others}</ul>' if others else ''}</div>"
+    rows = "".join(_html_row(segment) for segment in description.segments[:HTML_SEGMENTS])
+    more = len(description.segments) - HTML_SEGMENTS
+    rest = f"<small>and {more} more</small>" if more > 0 else ""
+    return f"<div>{title}<table>{rows}</table>{rest}</div>"
+
+
+def _html_row(segment: Segment) -> str:
+    times = f"{clock(segment.start)}&ndash;{clock(segment.end)}"
+    return f"<tr><td><code>{times}</code></td><td>{_html_caption(segment.best)}</td></tr>"
+
+
+def _html_caption(caption: Caption) -> str:
+    """Words fade with their probability; a tooltip shows where their attention peaks."""
+    words = []
+    for word in caption.words:
+        peaks = ", ".join(f"{head} at {seconds:.1f} s" for head, seconds in word.seconds.items())
+        hint = escape(f"{word.probability:.0%}" + (f"; {peaks}" if peaks else ""), quote=True)
+        style = f"opacity:{0.45 + 0.55 * word.probability:.2f}"
+        words.append(f'<span title="{hint}" style="{style}">{escape(word.text)}</span>')
+    return f"{' '.join(words)} <small>confidence {caption.confidence:.0%}</small>"

@@ -1,4 +1,4 @@
-"""What a person sees while something takes long."""
+"""Progress bars."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ console = Console(stderr=True, highlight=False)
 
 
 class Bar(Progress):
-    """Says nothing where nobody watches: a log, or an error that is to be one line, gets no empty line of its own."""
+    """Prints no empty line at its end where there is no terminal."""
 
     def stop(self) -> None:
         self.live.stop()
@@ -32,8 +32,8 @@ def bar(transient: bool = False) -> Progress:
 
 @contextmanager
 def training_bar() -> Iterator["Report"]:
-    """A bar for the batches of an epoch, a line for each epoch that is done and for what training logs."""
-    if os.environ.get("RANK", "0") != "0":  # one of several processes speaks
+    """A bar for the batches of an epoch, and a line for each epoch and each log message of training."""
+    if os.environ.get("RANK", "0") != "0":  # one of several processes prints
         yield lambda moment: None
         return
     with bar(transient=True) as progress, logged(progress.console):
@@ -54,7 +54,7 @@ def training_bar() -> Iterator["Report"]:
 
 @contextmanager
 def logged(console: Console) -> Iterator[None]:
-    """Within it what the package logs goes to the console, one plain line each."""
+    """Within it, log messages of the package go to the console, one line each."""
     logger, handler = logging.getLogger("watchword"), logging.Handler(logging.INFO)
     handler.emit = lambda record: console.print(record.getMessage(), soft_wrap=True, markup=False)  # type: ignore[method-assign]
     level, logger.level = logger.level, logging.INFO
@@ -66,36 +66,36 @@ def logged(console: Console) -> Iterator[None]:
         logger.setLevel(level)
 
 
-class FilmBar:
-    """How far a film is, and how many films are done; it steps aside for lines on the screen."""
+class VideoBar:
+    """Progress within a video and over all videos; paused while lines are printed."""
 
-    def __init__(self, num_films: int) -> None:
-        self.num_films, self.name = num_films, ""
+    def __init__(self, num_videos: int) -> None:
+        self.num_videos, self.name = num_videos, ""
         self.progress = Bar(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[place]}"), TextColumn("left"),
             TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
-        self.films = self.progress.add_task("films", total=num_films, place="", visible=num_films > 1)
-        self.film = self.progress.add_task("waking up", total=None, place="")
+        self.all = self.progress.add_task("videos", total=num_videos, place="", visible=num_videos > 1)
+        self.current = self.progress.add_task("loading", total=None, place="")
 
-    def update(self, name: str, reached: float, seconds: float, films_done: int) -> None:
-        place = f"{films_done} of {self.num_films}"
-        self.progress.update(self.films, completed=films_done, place=place)
+    def update(self, name: str, reached: float, seconds: float, num_done: int) -> None:
+        place = f"{num_done} of {self.num_videos}"
+        self.progress.update(self.all, completed=num_done, place=place)
         minutes = " of ".join(f"{round(time) // 60}:{round(time) % 60:02d}" for time in (reached, seconds))
         if self.name != name:
             self.name = name
-            self.progress.reset(self.film, description=escape(name), total=seconds or None, completed=int(reached))
-        self.progress.update(self.film, completed=reached, place=minutes)
+            self.progress.reset(self.current, description=escape(name), total=seconds or None, completed=int(reached))
+        self.progress.update(self.current, completed=reached, place=minutes)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         self.progress.stop()
         yield
         self.progress.start()
 
 
 @contextmanager
-def film_bar(num_films: int) -> Iterator[FilmBar]:
-    bar = FilmBar(num_films)
+def video_bar(num_videos: int) -> Iterator[VideoBar]:
+    bar = VideoBar(num_videos)
     with bar.progress:
         yield bar

@@ -1,4 +1,4 @@
-"""torch in half the time, for a process that looks, speaks and ends."""
+"""Importing torch in half the time, for a process that captions and ends."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ def import_torch_quickly() -> None:
     An empty module stands in their place, so nothing may be compiled or exported afterwards: for our own command's
     process alone. Whoever imports watchword gets torch whole.
 
-    Its threads sleep when they wait for each other. Waiting awake is hardly quicker on idle cores (2.1 s for 2.2), and
-    where others work too a thread may wait for one that has no core: 6 to 10 CPU seconds for 2.5.
+    Threads sleep while they wait for each other (OMP_WAIT_POLICY): spinning is hardly faster on idle cores (2.1 s, not
+    2.2), and on busy ones it costs 6 to 10 CPU seconds instead of 2.5.
     """
     if "torch" not in sys.modules:
         sys.modules[FOR_COMPILERS] = STAND_IN
@@ -26,12 +26,12 @@ def import_torch_quickly() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the command's process. Where torch came in quickly it goes quickly: taking it apart is a third of a second.
+    """Ends the command's process, without the third of a second that unloading torch takes.
 
-    By then every file is closed and every thread joined; only what was printed may still wait to be written.
+    By then every file is closed and every thread joined; only printed text may still wait to be written.
     """
     if sys.modules.get(FOR_COMPILERS) is STAND_IN:
-        with suppress(OSError):  # nobody reads on: Python knows what to say and to answer
+        with suppress(OSError):  # the reader is gone: Python handles it
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)

@@ -6,19 +6,20 @@ from typing import Annotated
 
 import typer
 
+from watchword.cli._shared import Json, print_message, score_table
+
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders that watchword evaluate has been over.")],
-    split: Annotated[str, typer.Option(help="The split whose scores are compared.")] = "test",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
+    runs: Annotated[list[Path], typer.Argument(help="Evaluated run folders.")],
+    split: Annotated[str, typer.Option(help="The split to compare.")] = "test",
+    as_json: Json = False,
 ) -> None:
-    """Put runs side by side, the paper's figures under each run that reproduces one.
+    """Compare the scores of runs, and those of the papers.
 
     watchword compare runs/mean_pool runs/soft_attention --split test
     """
     from rich.console import Console
 
-    from watchword.cli._tables import score_table
     from watchword.data.benchmarks import share_text
     from watchword.training.run import Run
 
@@ -38,16 +39,16 @@ def compare(
         print(json.dumps(rows))
     else:
         Console().print(score_table(rows, split))
-    _tell(scored, trained)
+    _print_data(scored, trained)
 
 
-def _tell(scored: dict[str, str], trained: set[str]) -> None:
-    """What the runs were scored on, and a warning where that, or what they were trained on, differs."""
+def _print_data(scored: dict[str, str], trained: set[str]) -> None:
+    """The data of the scores, with a warning where it, or the training data, differs."""
     lines = sorted(set(scored.values()))
     if len(lines) > 1:
-        typer.echo("watchword: warning: scored on different data, the figures do not compare", err=True)
+        print_message("warning: scored on different data, the figures do not compare")
         lines = [f"{name}: {line}" for name, line in scored.items()]
     elif len(trained) > 1:
-        typer.echo("watchword: warning: trained on different data", err=True)
+        print_message("warning: trained on different data")
     for line in lines:
         typer.echo(line, err=True)

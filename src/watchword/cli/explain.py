@@ -1,4 +1,4 @@
-"""`watchword explain CAPTIONER FILM --output PATH`: when and where each word looked."""
+"""`watchword explain VIDEO --output PATH`: the attention of each word."""
 
 import json
 import os
@@ -8,109 +8,118 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from watchword.cli._options import Beam, Films, Timeline
+from watchword.cli._shared import Beam, Model, Timeline, Videos, print_message
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
-    from watchword.captioning.captioner import Describer
-    from watchword.explain.attention import Evidence
+    from watchword.captioning.captioner import Captioner
+    from watchword.explain.attention import Explanation
 
 Format = Literal["html", "png", "mp4", "json"]
-MOST_SHOTS = 20  # that are drawn below each other
+FORMATS: dict[str, Format] = {".html": "html", ".htm": "html", ".png": "png", ".mp4": "mp4", ".json": "json"}
+MAX_SEGMENTS = 20  # in one figure
 
 
 def explain(
-    captioner: Annotated[str, typer.Argument(help="A run of yours, or a captioner by name: light.")],
-    video: Annotated[str, typer.Argument(metavar="FILM", help="A film, or the name of a video in the run's store.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="VIDEO", help="A video, or the id of one in the run's feature store.")
+    ],
+    model: Model = None,
     output: Annotated[Path, typer.Option(help="A file, .html .png .mp4 .json, or a folder.")] = Path("explained"),
     form: Annotated[
-        Format | None, typer.Option("--format", help="By the ending of --output, or html.", show_default=False)
+        Format | None, typer.Option("--format", help="By the suffix of --output, or html.", show_default=False)
     ] = None,
-    films: Films = None,
-    store: Annotated[Path | None, typer.Option(help="Features from elsewhere than where the run was trained.")] = None,
-    stream: Annotated[str | None, typer.Option(help="The attention that is drawn in png and mp4.")] = None,
+    videos: Videos = None,
+    store: Annotated[Path | None, typer.Option(help="Another feature store than the run's own.")] = None,
+    head: Annotated[str | None, typer.Option(help="The attention head to draw in png and mp4.")] = None,
     timeline: Timeline = None,
     beam: Beam = 5,
 ) -> None:
-    """Show what each word of a description looked at: moments, places, key frames, layers, whatever the model tells.
+    """Show the attention of each word.
 
-    watchword explain light clip.mp4 --output clip.html      a page that works offline: choose a word, play the film
+    Also what else the model reports: key frames, weights of layers.
 
-    watchword explain runs/msrvtt_refocus video7020 --films clips --output figures --format png
+    watchword explain clip.mp4 --output clip.html      a page that works offline: choose a word, play the video
+
+    watchword explain video7020 --model runs/msrvtt_refocus --videos clips --output figures --format png
     """
-    form = form or form_of(output)
-    from watchword.captioning.attention import evidence_of
-    from watchword.captioning.captioner import Describer
+    *former, video = words
+    if len(former) == 1 and model is None:
+        print_message(f"warning: `watchword explain {former[0]} VIDEO` is now `watchword explain VIDEO --model NAME`")
+        model = former[0]
+    elif former:
+        raise WatchwordError(f"explain takes one video, not {len(words)}")
+    form = form or format_of(output)
+    from watchword.captioning.captioner import Captioner
+    from watchword.explain.attention import Explanation
 
-    describer = Describer.open(captioner, store)
+    captioner = Captioner.load(model, store)
     if Path(video).is_file():
-        film: Path | None = Path(video)
-        check_eyes(describer, video)
-        description = describer.describe(video, beam=beam, timeline=timeline)
+        path: Path | None = Path(video)
+        check_backbones(captioner, video)
+        description = captioner.describe(video, beam=beam, timeline=timeline)
     else:
-        film = film_of(describer, video, films, needed=form != "json")
-        description = describer.describe_stored(video, film, beam=beam)
+        path = stored_video(captioner, video, videos, needed=form != "json")
+        description = captioner.describe_stored(video, path, beam=beam)
     for warning in description.warnings:
-        typer.echo(f"watchword: warning: {warning}", err=True)
-    evidence = evidence_of(description)
-    check_stream(evidence, stream)
-    target = target_of(output, form, Path(video).stem if film == Path(video) else video.replace(os.sep, "_"))
-    write_evidence(evidence, film, target, form, stream)
-    for shot in evidence.shots:
-        typer.echo(f"{shot.sentence} ({shot.confidence:.2f})")
+        print_message(f"warning: {warning}")
+    explanation = Explanation.of(description)
+    check_head(explanation, head)
+    target = target_of(output, form, Path(video).stem if path == Path(video) else video.replace(os.sep, "_"))
+    write_explanation(explanation, path, target, form, head)
+    for segment in explanation.segments:
+        typer.echo(f"{segment.caption} ({segment.confidence:.2f})")
     typer.echo(str(target))
 
 
-def form_of(output: Path) -> Format:
-    """By the ending; a folder gets a page."""
-    endings: dict[str, Format] = {".html": "html", ".htm": "html", ".png": "png", ".mp4": "mp4", ".json": "json"}
+def format_of(output: Path) -> Format:
+    """By the suffix; a folder gets a page."""
     if output.is_dir() or not output.suffix:
         return "html"
-    if output.suffix.lower() not in endings:
-        raise unknown("ending of --output", output.suffix, endings)
-    return endings[output.suffix.lower()]
+    if output.suffix.lower() not in FORMATS:
+        raise unknown("suffix of --output", output.suffix, FORMATS)
+    return FORMATS[output.suffix.lower()]
 
 
-def check_eyes(describer: "Describer", film: str) -> None:
-    """A run that cannot watch films can still be shown one whose features it has."""
-    from watchword.captioning.requirements import looks_of
+def check_backbones(captioner: "Captioner", video: str) -> None:
+    """A run on imported or drawn streams can only explain videos of its store."""
+    from watchword.captioning.bundle import stream_specs
 
     try:
-        looks_of(describer.folder)
+        stream_specs(captioner.bundle)
     except WatchwordError as error:
-        hint = f"or name a video of its store, and its film: watchword explain {describer.name} VIDEO --films {film}"
-        raise WatchwordError(f"{error}; {hint}") from error
+        command = f"watchword explain ID --model {captioner.name} --videos {video}"
+        raise WatchwordError(f"{error}; or name a video of its store and its file: {command}") from error
 
 
-def film_of(describer: "Describer", video: str, films: Path | None, *, needed: bool) -> Path | None:
-    """The film of a video in the store; data alone can do without."""
-    from watchword.data.annotations import video_path
-    from watchword.data.benchmarks import captions_path, store_path
+def stored_video(captioner: "Captioner", video: str, videos: Path | None, *, needed: bool) -> Path | None:
+    """The file of a video in the store; JSON does not need it."""
     from watchword.features.store import Store
 
-    data = describer.folder.recipe.data
-    store, stream = Store(describer.store or store_path(data)), data.streams[0]
+    store, stream = Store(captioner.store), captioner.streams[0]
     try:
         if not store.has(video, stream):
             raise unknown(f"video of {store.folder}", video, store.videos(stream))
     except WatchwordError as error:
-        raise WatchwordError(f"there is no film {video}, nor is it in the captioner's store: {error}") from error
+        raise WatchwordError(
+            f"there is no file {video}, and the captioner's store has no such video: {error}"
+        ) from error
     try:
-        return video_path(video, captions_path(data), films)
+        return captioner.video_file(video, videos)
     except WatchwordError:
         if needed:
             raise
         return None
 
 
-def check_stream(evidence: "Evidence", stream: str | None) -> None:
-    names = dict.fromkeys(name for shot in evidence.shots for name in shot.heads)
-    if stream is not None and stream not in names:
-        raise unknown("attention of this model", stream, names)
+def check_head(explanation: "Explanation", head: str | None) -> None:
+    names = dict.fromkeys(name for segment in explanation.segments for name in segment.heads)
+    if head is not None and head not in names:
+        raise unknown("attention head of this model", head, names)
 
 
 def target_of(output: Path, form: Format, name: str) -> Path:
-    """The file; a folder gets one that is called as the film or the video is."""
+    """The file; in a folder it has the name of the video."""
     if not output.suffix or output.is_dir():
         output.mkdir(parents=True, exist_ok=True)
         return output / f"{name}.{form}"
@@ -118,34 +127,34 @@ def target_of(output: Path, form: Format, name: str) -> Path:
     return output
 
 
-def write_evidence(
-    evidence: "Evidence", film: Path | None, target: Path, form: Format, stream: str | None = None
+def write_explanation(
+    explanation: "Explanation", video: Path | None, target: Path, form: Format, head: str | None = None
 ) -> None:
-    """Whole or not at all. Only JSON can do without the film."""
+    """Complete or not at all. Only JSON does not need the video."""
     from watchword.atomic_io import write_whole
 
     if form == "json":
-        write_whole(target, json.dumps(evidence.values(), ensure_ascii=False) + "\n")
+        write_whole(target, json.dumps(explanation.values(), ensure_ascii=False) + "\n")
         return
-    if film is None:
-        raise WatchwordError(f"{form} shows the film, and there is none: name it with --films, or take --format json")
+    if video is None:
+        raise WatchwordError(f"{form} shows the video, and there is none: name it with --videos, or use --format json")
     if form == "html":
         from watchword.explain.page import make_page
 
-        write_whole(target, make_page(evidence, film, target))
+        write_whole(target, make_page(explanation, video, target))
         return
-    if form == "png" and len(evidence.shots) > MOST_SHOTS:
-        raise WatchwordError(f"{len(evidence.shots)} shots are too many for one picture: take html, or --whole")
+    if form == "png" and len(explanation.segments) > MAX_SEGMENTS:
+        raise WatchwordError(f"{len(explanation.segments)} segments are too many for one figure: use html, or --whole")
     temporary = target.with_name(f".{secrets.token_hex(8)}.{form}")
     try:
         if form == "png":
-            from watchword.explain.figure import draw_sheet
+            from watchword.explain.figure import draw_figure
 
-            draw_sheet(evidence, film, stream).save(temporary)
+            draw_figure(explanation, video, head).save(temporary)
         else:
-            from watchword.explain.video import write_film
+            from watchword.explain.video import write_video
 
-            write_film(evidence, film, temporary, stream)
+            write_video(explanation, video, temporary, head)
         os.replace(temporary, target)
     except OSError as error:
         raise WatchwordError(f"cannot write {target}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""`watchword pack`."""
+"""`watchword export`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,29 +6,31 @@ from typing import Annotated
 import typer
 
 
-def pack(
+def export(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN... FOLDER", help="A run, or several to average; the new folder.")
+        list[Path], typer.Argument(metavar="RUN... FOLDER", help="A run, or several for an ensemble; the new folder.")
     ],
     beside: Annotated[
-        list[str] | None, typer.Option(help="A captioner that came with Watchword, averaged too; named, not copied.")
+        list[str] | None, typer.Option(help="A shipped captioner as a further member; by name, not copied.")
     ] = None,
-    moments: Annotated[
-        int | None, typer.Option(min=1, help="Frames to look at, evenly chosen: fewer are quicker.", show_default=False)
+    max_time_steps: Annotated[
+        int | None, typer.Option(min=1, help="Time steps to read, evenly chosen: fewer are faster.", show_default=False)
     ] = None,
 ) -> None:
-    """Make a small folder of a run, to keep or give away: weights in half precision, nothing that only training needs.
+    """Export a run as a small bundle.
 
-    watchword pack runs/mine captioners/mine
+    Weights are in half precision, and nothing is kept that only training needs.
+
+    watchword export runs/mine captioners/mine
     """
-    from watchword.captioning.bundle import find_captioner
-    from watchword.captioning.calibrate import pack as pack_runs
+    from watchword.captioning.bundle import find_bundle
+    from watchword.captioning.export import export as export_runs
     from watchword.cli._progress import console
     from watchword.errors import WatchwordError
 
     if len(runs) < 2:
-        raise WatchwordError("say a run and a new folder: watchword pack runs/mine captioners/mine")
+        raise WatchwordError("name a run and a new folder: watchword export runs/mine captioners/mine")
     *given, target = runs
-    packed = pack_runs([find_captioner(run) for run in given], target, beside or (), moments)
-    size = sum(path.stat().st_size for path in packed.folder.iterdir())
+    exported = export_runs([find_bundle(run) for run in given], target, beside or (), max_time_steps)
+    size = sum(path.stat().st_size for path in exported.folder.iterdir())
     console.print(f"{target}: {size / 1e6:.1f} MB; try it: watchword describe clip.mp4 --model {target}")

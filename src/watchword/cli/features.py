@@ -1,52 +1,70 @@
-"""`watchword features`: `extract`, `categories` (files of their own), `import`, `carry`."""
+"""`watchword features`: extract, import, map, categories."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from watchword.cli.categories import categories
+from watchword.cli._shared import print_some
 from watchword.cli.extract import extract
 from watchword.errors import WatchwordError
 
-features = typer.Typer(help="Features of videos: make them, or bring them into a store.", no_args_is_help=True)
-SHOWN_PROBLEMS = 20
+features = typer.Typer(
+    name="features", help="Extract features of videos, or import them into a store.", no_args_is_help=True
+)
+StorePath = Annotated[Path, typer.Option(help="The feature store; created if missing.")]
 
 
 @features.callback()
 def _root() -> None:
-    """Keeps every verb a sub-command, however many there are."""
+    """Every command is a sub-command."""
 
 
-features.command("extract")(extract)
-features.command("categories")(categories)
+features.command()(extract)
+
+
+@features.command()
+def categories(
+    captions: Annotated[Path, typer.Argument(help="Captions with categories: MSR-VTT's, or your own.")],
+    store: StorePath,
+) -> None:
+    """Write the stream `category` from the annotations (MSR-VTT: 20 categories).
+
+    watchword features categories videodatainfo.json --store features
+    """
+    from watchword.data.annotations import read_annotations
+    from watchword.data.categories import write_categories
+    from watchword.features.store import Store
+
+    clips = read_annotations(captions)
+    count = write_categories(clips, Store(store))
+    typer.echo(f"category of {len(clips):,} clips, {count} categories: data.streams may name it beside others")
 
 
 @features.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help=".npz, .h5, .hdf5, or a folder of .npy files")],
-    store: Annotated[Path, typer.Option(help="the folder that keeps features; made if it is not there")],
-    stream: Annotated[str, typer.Option(help="what to call these features: appearance, motion, audio, ...")],
+    store: StorePath,
+    stream: Annotated[str, typer.Option(help="The name of the stream: appearance, motion, audio, ...")],
     settings: Annotated[
-        list[str] | None, typer.Option(help="key=value, kept with the features: backbone=vgg16; may be repeated")
+        list[str] | None, typer.Option(help="key=value, stored with the features: backbone=vgg16; repeatable.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float16 (rounds to 0.05 %, half the disk) or float32")] = "float16",
+    dtype: Annotated[str, typer.Option(help="float16 (rounds to 0.05 %, half the disk) or float32.")] = "float16",
     layout: Annotated[
-        str, typer.Option(help="axes of one video's array if not FD, FND, FHWD: letters F D N H W, such as FDHW or DF")
+        str, typer.Option(help="Axes of one video's array if not FD, FND, FHWD: letters F D N H W, such as FDHW or DF.")
     ] = "",
-    fps: Annotated[float | None, typer.Option(help="moments a second of the features")] = None,
-    duration: Annotated[float | None, typer.Option(help="seconds from the first to the last moment")] = None,
-    names: Annotated[Path | None, typer.Option(help="MSVD's youtube_mapping.txt: vid1 gets its real name")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace what is there already")] = False,
+    fps: Annotated[float | None, typer.Option(help="Time steps a second.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds from the first to the last time step.")] = None,
+    names: Annotated[Path | None, typer.Option(help="MSVD's youtube_mapping.txt: vid1 gets its real name.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")] = False,
 ) -> None:
-    """Bring features that somebody computed into a store.
+    """Import features that were computed elsewhere.
 
     watchword features import vgg16_fc2_20.npz --store features --stream appearance --settings backbone=vgg16
     """
-    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from watchword.cli._progress import bar
     from watchword.data.imports import Outcome, Rules, import_features, open_features
     from watchword.data.msvd import read_mapping
     from watchword.features.store import Store
@@ -56,13 +74,11 @@ def import_(
         if value is not None and not 0 < value < float("inf"):
             raise WatchwordError(f"{option} must be above 0, not {value}")
     if fps and duration:
-        raise WatchwordError("--fps and --duration both say when the moments are: give one")
+        raise WatchwordError("--fps and --duration both set the times of the time steps: give one")
 
-    console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     outcomes: list[Outcome] = []
     renamed = read_mapping(names) if names else None
-    with open_features(file) as source, Progress(*columns, console=console) as progress:
+    with open_features(file) as source, bar() as progress:
         total = len(source.videos)
         task = progress.add_task(escape(f"{file.name} -> {stream}"), total=total)
         try:
@@ -71,7 +87,7 @@ def import_(
             ):
                 outcomes.append(outcome)
                 progress.advance(task)
-        except WatchwordError as error:  # the file ends early or the disk is full: what was imported stays, say so
+        except WatchwordError as error:  # the file ends early or the disk is full: what was imported stays
             outcomes.append(Outcome("", str(error)))
 
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
@@ -79,39 +95,36 @@ def import_(
     imported = len(outcomes) - len(problems) - skipped
     typer.echo(f"{imported} videos imported, {skipped} were there before, {total - imported - skipped} not imported")
     if problems:
-        for problem in problems[:SHOWN_PROBLEMS]:
-            typer.echo(f"watchword: {problem}", err=True)
-        if len(problems) > SHOWN_PROBLEMS:
-            typer.echo(f"watchword: ... and {len(problems) - SHOWN_PROBLEMS} more", err=True)
+        print_some("", problems)
         raise typer.Exit(1)
 
 
-
-@features.command("carry")
-def carry(
-    source: Annotated[str, typer.Option("--from", help="STORE:STREAM, features of films that are gone")],
-    examples: Annotated[str, typer.Option(help="STORE:STREAM, another network's features of some of these films")],
-    into: Annotated[str, typer.Option(help="STORE:STREAM, where that network's features of all of them are wanted")],
+@features.command("map")
+def map_features(
+    source: Annotated[str, typer.Option("--from", help="STORE:STREAM, features whose videos are not available.")],
+    examples: Annotated[str, typer.Option(help="STORE:STREAM, another backbone's features of some of these videos.")],
+    into: Annotated[str, typer.Option(help="STORE:STREAM, for that backbone's features of all of them.")],
 ) -> None:
-    """Guess what one network would have seen from what another saw, by a linear map.
+    """Predict the features of one backbone from those of another, by a linear map.
 
-    watchword features carry --from msvd:vgg16 --examples clips:appearance --into features:appearance
+    watchword features map --from msvd:vgg16 --examples clips:appearance --into features:appearance
     """
     from rich.console import Console
     from rich.progress import track
 
-    from watchword.features.mapping import StoredStream, fit_map, map_features, pairs
+    from watchword.features.mapping import StoredStream, fit_map, pairs
+    from watchword.features.mapping import map_features as map_all
 
-    seen, other, wanted = (StoredStream.read(text) for text in (source, examples, into))
-    mapping = fit_map(*pairs(seen, other))
-    films = seen.store.videos(seen.stream)
-    there = sum(wanted.store.has(film, wanted.stream) for film in films)
-    work = map_features(seen, mapping, wanted, films)
-    for _ in track(work, "carrying over", total=len(films), console=Console(stderr=True)):
+    known, other, wanted = (StoredStream.read(text) for text in (source, examples, into))
+    mapping = fit_map(*pairs(known, other))
+    videos = known.store.videos(known.stream)
+    there = sum(wanted.store.has(video, wanted.stream) for video in videos)
+    work = map_all(known, mapping, wanted, videos)
+    for _ in track(work, "mapping", total=len(videos), console=Console(stderr=True)):
         pass
     typer.echo(
-        f"{len(films) - there} films carried over, {there} were there before; learned from {mapping.num_videos} films, "
-        f"explains {mapping.explained:.0%} of what varies in films left out"
+        f"{len(videos) - there} videos mapped, {there} were there before; fitted on {mapping.num_videos} videos, "
+        f"explains {mapping.explained:.0%} of the variance of held-out videos"
     )
 
 

@@ -1,4 +1,4 @@
-"""`watchword library`: films are described once and kept, to be searched and shown."""
+"""`watchword library`: videos are captioned once and stored for search."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,85 +6,97 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._options import Beam, Model, Timeline
-from watchword.cli.describe import STOPPED, Lazy, listed, say
+from watchword.cli._shared import (
+    STOPPED,
+    Beam,
+    Json,
+    LazyCaptioner,
+    MinConfidence,
+    Model,
+    Timeline,
+    print_message,
+    read_list,
+)
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from watchword.captioning.journal import Ledger, Progress, Session
-    from watchword.captioning.options import Asked
-    from watchword.cli._progress import FilmBar
+    from watchword.captioning.journal import Journal, VideoProgress
+    from watchword.captioning.pipeline import DescribeOptions
+    from watchword.cli._progress import VideoBar
     from watchword.library import Library
 
-library = typer.Typer(help="Everything described so far, to be searched: add, list, remove.", no_args_is_help=True)
-Where = Annotated[
+library = typer.Typer(
+    name="library", help="Store descriptions of videos for search: add, list, remove.", no_args_is_help=True
+)
+LibraryPath = Annotated[
     Path | None,
-    typer.Option("--library", help="Its file; WATCHWORD_LIBRARY, or one among your data.", show_default=False),
+    typer.Option(
+        "--library", help="Its file; default: WATCHWORD_LIBRARY, or one in your data folder.", show_default=False
+    ),
 ]
 
 
 @library.command()
 def add(
     videos: Annotated[
-        list[str], typer.Argument(metavar="VIDEO...", help="Films, folders with all below, patterns; - reads a list.")
+        list[str], typer.Argument(metavar="VIDEO...", help="Videos, folders, patterns; - reads a list from stdin.")
     ],
     model: Model = None,
-    top: Annotated[int, typer.Option(min=1, max=50, help="Sentences kept for each film or shot.")] = 3,
-    at_least: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Keep nothing that is less sure than this.")
-    ] = 0.0,
+    top: Annotated[int, typer.Option(min=1, max=50, help="Captions to store for each video or segment.")] = 3,
+    min_confidence: MinConfidence = 0.0,
     timeline: Timeline = None,
     beam: Beam = 5,
-    again: Annotated[bool, typer.Option("--again", help="Describe films again that are known already.")] = False,
-    path: Where = None,
+    again: Annotated[bool, typer.Option("--again", help="Caption known videos again.")] = False,
+    path: LibraryPath = None,
 ) -> None:
-    """Describe films and keep what was said. Films that are known are skipped; a stopped job goes on where it was.
+    """Caption videos and store the result. Known videos are skipped; a stopped job continues where it was.
 
     watchword library add holiday/
 
     watchword search "dog on the beach"
     """
     words = [word for word in videos if word != "-"]
-    words += listed(Path("-")) if "-" in videos else []
+    words += read_list(Path("-")) if "-" in videos else []
 
-    from watchword.captioning.options import Asked
+    from watchword.captioning.pipeline import DescribeOptions
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
-    films = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
-    shelving = Shelving(open_library(path), Lazy(model), Asked(top, beam, timeline), at_least, again)
+    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
+    options = DescribeOptions(top, beam, timeline, min_confidence)
+    adding = Adding(open_library(path), LazyCaptioner(model), options, again)
     try:
-        shelving.work(films)
+        adding.run(paths)
     except KeyboardInterrupt:
-        say(f"stopped: {shelving.summary()}; the same command goes on")
+        print_message(f"stopped: {adding.summary()}; the same command continues")
         raise typer.Exit(STOPPED) from None
-    say(f"{shelving.library.path}: {shelving.summary()}")
-    if shelving.num_added:
-        understand_if_possible(shelving.library)
-    if shelving.captioner.hint:
-        say(shelving.captioner.hint)
-    if shelving.num_failed:
+    print_message(f"{adding.library.path}: {adding.summary()}")
+    if adding.num_added:
+        embed_if_possible(adding.library)
+    if adding.captioner.hint:
+        print_message(adding.captioner.hint)
+    if adding.num_failed:
         raise typer.Exit(1)
 
 
 @library.command("list")
-def list_films(
-    limit: Annotated[int, typer.Option(min=1, help="Films to show, the newest first.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="Films to leave out before.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    path: Where = None,
+def list_videos(
+    limit: Annotated[int, typer.Option(min=1, help="Videos to show, the newest first.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="Videos to skip.")] = 0,
+    as_json: Json = False,
+    path: LibraryPath = None,
 ) -> None:
-    """Show the films of the library, each with its number."""
-    shelf = open_library(path, create=False)
-    rows, total = shelf.films(limit=limit, offset=offset), shelf.count()
+    """Show the videos of the library, each with its number."""
+    opened = open_library(path, create=False)
+    rows, total = opened.videos(limit=limit, offset=offset), opened.count()
     if as_json:
         import json
 
         from watchword.video import shown
 
         values = [asdict(row) | {"source": shown(row.source) if row.source else None} for row in rows]
-        typer.echo(json.dumps({"total": total, "films": values}, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps({"total": total, "videos": values}, indent=1, ensure_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
@@ -93,154 +105,150 @@ def list_films(
     from watchword.captioning.writers import clock
 
     table = Table(box=None, header_style="bold")
-    for column in ("number", "length", "shots"):
+    for column in ("number", "length", "segments"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("film", overflow="fold")
-    table.add_column("sentence", overflow="fold")
+    table.add_column("video", overflow="fold")
+    table.add_column("caption", overflow="fold")
     for row in rows:
-        said = f"{row.sentence} ({row.confidence:.2f})" if row.num_shots else "-"
-        table.add_row(str(row.id), clock(row.seconds), str(row.num_shots), Text(row.name), Text(one_line(said)))
+        caption = f"{row.caption} ({row.confidence:.2f})" if row.num_segments else "-"
+        table.add_row(str(row.id), clock(row.seconds), str(row.num_segments), Text(row.name), Text(one_line(caption)))
     Console(highlight=False).print(table)
     if total > len(rows):
-        say(f"{len(rows)} of {total} films; more with --limit and --offset")
+        print_message(f"{len(rows)} of {total} videos; more with --limit and --offset")
 
 
 @library.command()
 def remove(
     numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", help="From `watchword library list`.")],
-    path: Where = None,
+    path: LibraryPath = None,
 ) -> None:
-    """Forget films and all that was said about them. Your films stay; copies that the web page made are deleted."""
-    shelf = open_library(path, create=False)
+    """Remove videos from the library. Your files stay; uploads of the web page are deleted."""
+    opened = open_library(path, create=False)
     for number in numbers:
-        row = shelf.film(number)
+        row = opened.video(number)
         if row is None:
-            raise WatchwordError(f"no film {number} in {shelf.path}: watchword library list shows the numbers")
-        if row.source and row.source.parent == shelf.uploads:
+            raise WatchwordError(f"no video {number} in {opened.path}: watchword library list shows the numbers")
+        if row.source and row.source.parent == opened.uploads:
             row.source.unlink(missing_ok=True)
-        shelf.remove(number)
+        opened.remove(number)
 
 
 def open_library(path: Path | None, create: bool = True) -> "Library":
-    """The one that is named, or the person's own. Who only asks does not begin one by a slip of the pen."""
+    """The named library, or the user's own. Commands that only read do not create one."""
     from watchword.library import Library, default_path
 
     path = path or default_path()
     if not create and not path.exists():
-        raise WatchwordError(f"no library {path}: watchword library add FOLDER makes one")
+        raise WatchwordError(f"no library {path}: watchword library add FOLDER creates one")
     return Library(path)
 
 
 def one_line(text: str) -> str:
-    """A caption cannot move the cursor or colour the terminal."""
+    """Without control characters, which could move the cursor or colour the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def understand_if_possible(library: "Library") -> None:
-    """So that the first search by meaning need not."""
-    from watchword.library.meaning import has_minilm
+def embed_if_possible(library: "Library") -> None:
+    """So that the first semantic search need not."""
+    from watchword.library.embedding import has_minilm
 
     if has_minilm():
-        from watchword.cli.search import understand
+        from watchword.cli.search import embed
 
-        understand(library)
+        embed(library)
 
 
-class Shelving:
-    """Films go into the library one by one, each as soon as it is done."""
+class Adding:
+    """Videos are added one by one, each as soon as it is done."""
 
-    def __init__(
-        self, library: "Library", captioner: Lazy, asked: "Asked", at_least: float, again: bool
-    ) -> None:
-        self.library, self.captioner, self.asked, self.at_least, self.again = (
-            library, captioner, asked, at_least, again,
-        )  # fmt: skip
-        self.num_added = self.num_known = self.num_busy = self.num_failed = 0
+    def __init__(self, library: "Library", captioner: LazyCaptioner, options: "DescribeOptions", again: bool) -> None:
+        self.library, self.captioner, self.options, self.again = library, captioner, options, again
+        self.num_added = self.num_known = self.num_locked = self.num_failed = 0
 
-    def work(self, films: "Sequence[Path]") -> None:
-        from watchword.cli._progress import film_bar
+    def run(self, paths: "Sequence[Path]") -> None:
+        from watchword.cli._progress import video_bar
 
-        with film_bar(len(films)) as show:
-            for number, film in enumerate(films):
-                problem = self.shelve(film, show, number)  # what is wrong with the library itself ends the job
-                if problem:
+        with video_bar(len(paths)) as bar:
+            for number, path in enumerate(paths):
+                error = self.add(path, bar, number)  # an error of the library itself ends the job
+                if error:
                     self.num_failed += 1
-                    with show.aside():
-                        say(problem)
+                    with bar.paused():
+                        print_message(error)
 
-    def shelve(self, film: Path, show: "FilmBar", number: int) -> str:
-        """What was wrong with the film, if anything: it does not stop the rest."""
-        from watchword.library.claims import claim, identity_of
+    def add(self, path: Path, bar: "VideoBar", number: int) -> str:
+        """The error of the video, if any: it does not stop the others."""
+        from watchword.library.locks import identity_of, lock_video
 
-        if not self.again and self.library.find_file(film) is not None:
+        if not self.again and self.library.find_file(path) is not None:
             self.num_known += 1
             return ""
         try:
-            identity = identity_of(film)
+            identity = identity_of(path)
         except WatchwordError as error:
             return str(error)
-        with claim(self.library.path, identity) as is_ours:
-            if not is_ours:
-                self.num_busy += 1
-            elif not self.again and self.is_known(identity, film):
+        with lock_video(self.library.path, identity) as is_free:
+            if not is_free:
+                self.num_locked += 1
+            elif not self.again and self.is_known(identity, path):
                 self.num_known += 1
             else:
-                return self.describe(film, identity, show, number)
+                return self.describe(path, identity, bar, number)
         return ""
 
-    def is_known(self, identity: str, film: Path) -> bool:
-        """Its content is; if it was moved, the library learns where it is now."""
+    def is_known(self, identity: str, path: Path) -> bool:
+        """By its content; if it was moved, the library gets the new path."""
         number = self.library.find(identity)
-        row = self.library.film(number) if number is not None else None
+        row = self.library.video(number) if number is not None else None
         if row is None:
             return False
-        if row.source is None or not row.source.exists() or row.source == film.absolute():
-            self.library.move(row.id, film)
+        if row.source is None or not row.source.exists() or row.source == path.absolute():
+            self.library.move(row.id, path)
         return True
 
-    def describe(self, film: Path, identity: str, show: "FilmBar", number: int) -> str:
-        from watchword.captioning.journal import Session
+    def describe(self, path: Path, identity: str, bar: "VideoBar", number: int) -> str:
+        from watchword.captioning.journal import DescribeJob
         from watchword.video import shown
 
-        ledger = self.ledger(identity)
-        session = Session([film], self.asked, self.captioner.open, ledger)
-        for progress in session.run():
-            show.update(shown(Path(film.name)), progress.reached, progress.seconds, number + progress.is_done)
-        if not progress.problem:
-            with show.aside():
-                self.keep(session, progress, identity)
-        ledger.close()  # not before: a process that is killed here finds it again
-        return progress.problem
+        journal = self.journal(identity)
+        for video in DescribeJob([path], self.options, self.captioner.load, journal).run():
+            bar.update(shown(Path(path.name)), video.reached, video.seconds, number + video.is_done)
+        if not video.error:
+            with bar.paused():
+                self.keep(video, identity)
+        journal.close()  # last: a process that is killed before finds it again
+        return video.error
 
-    def keep(self, session: "Session", progress: "Progress", identity: str) -> None:
-        from watchword.captioning.attention import evidence_of
-        from watchword.captioning.writers import is_whole
+    def keep(self, video: "VideoProgress", identity: str) -> None:
+        from watchword.captioning.writers import with_confidence
+        from watchword.explain.attention import Explanation
         from watchword.video import shown
 
-        film, description = progress.film, progress.description(session.open().name, self.at_least)
-        evidence = evidence_of(description).values()
-        self.library.add(description, name=film.name, identity=identity, source=film, evidence=evidence)
+        path, description = video.video, video.description(self.captioner.load().name, self.options)
+        explanation = Explanation.of(description).values()
+        self.library.add(description, name=path.name, identity=identity, source=path, explanation=explanation)
         self.num_added += 1
         for warning in description.warnings:
-            say(f"warning: {warning}")
-        said = f"{description.sentence} ({description.confidence:.2f})" if description.shots else "nothing sure enough"
-        count = "" if is_whole(description) else f"{len(description.shots)} shots, "
-        typer.echo(f"{shown(film)}: {count}{one_line(said)}")
+            print_message(f"warning: {warning}")
+        caption = with_confidence(description.best) if description.best else "no caption is confident enough"
+        count = "" if description.is_whole else f"{len(description.segments)} segments, "
+        typer.echo(f"{shown(path)}: {count}{one_line(caption)}")
 
-    def ledger(self, identity: str) -> "Ledger":
-        """How far the film was when it was stopped; a job that asked for something else is begun again."""
-        from watchword.captioning.journal import Ledger
-        from watchword.library.claims import part_of
+    def journal(self, identity: str) -> "Journal":
+        """The journal of a stopped job; one with other settings is started again."""
+        from watchword.captioning.journal import Journal
+        from watchword.library.locks import journal_of
 
-        part = part_of(self.library.path, identity)
-        job = {"captioner": self.captioner.model or "default", **asdict(self.asked)}
+        path = journal_of(self.library.path, identity)
+        options = {key: value for key, value in asdict(self.options).items() if key != "min_confidence"}
+        job = {"captioner": self.captioner.model or "default", **options}
         try:
-            return Ledger(part, job, resume=True)
+            return Journal(path, job, resume=True)
         except WatchwordError:
-            return Ledger(part, job, resume=False)
+            return Journal(path, job, resume=False)
 
     def summary(self) -> str:
         known = f", {self.num_known} known already" if self.num_known else ""
-        busy = f", {self.num_busy} in the hands of another process" if self.num_busy else ""
+        locked = f", {self.num_locked} in progress in another process" if self.num_locked else ""
         failed = f", {self.num_failed} could not be described" if self.num_failed else ""
-        return f"{self.num_added} film{'s' * (self.num_added != 1)} added{known}{busy}{failed}"
+        return f"{self.num_added} video{'s' * (self.num_added != 1)} added{known}{locked}{failed}"

@@ -1,20 +1,22 @@
-"""The command line: a table of verbs. Each verb lives in a file of its own and imports what is heavy when called."""
+"""The command line. Each command has a file of its own and imports what is heavy when it is called."""
 
 import errno
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 import watchword
 from watchword.cli._quick_torch import leave
+from watchword.cli._shared import print_message
 from watchword.cli.calibrate import calibrate
 from watchword.cli.compare import compare
 from watchword.cli.describe import describe
 from watchword.cli.evaluate import evaluate
 from watchword.cli.explain import explain
-from watchword.cli.export import pack
+from watchword.cli.export import export
 from watchword.cli.features import features
 from watchword.cli.library import library
 from watchword.cli.models import models
@@ -24,39 +26,82 @@ from watchword.cli.serve import serve
 from watchword.cli.train import train
 from watchword.cli.weights import weights
 from watchword.errors import WatchwordError
-from watchword.research.analysis.grounding import pointing
-from watchword.research.analysis.perplexity import surprise
-from watchword.research.analysis.pos_stats import wording
-from watchword.research.analysis.sweep import sweep
-from watchword.research.analysis.temporal_order import order
-from watchword.research.analysis.tuple_f1 import kinds
-from watchword.research.analysis.vocab_stats import diction
-from watchword.research.analysis.word_frequency import bias
-from watchword.research.papers.dual_afr import layers
-from watchword.research.papers.global2local import masking
-from watchword.research.papers.hierarchical import regions
-from watchword.research.papers.refocus import refocus
-from watchword.research.papers.stats import heatmap
-from watchword.research.shapes.command import shapes
-from watchword.research.shapes.demo import demo
-from watchword.research.study.commands import study
+from watchword.research.commands import research
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-EXAMPLES = """Try it:
-
-[bold]watchword describe clip.mp4[/]   a sentence for a film, a timeline for a long one
-
-[bold]watchword serve[/]   a page to drop films on, and to find them again
-
-[bold]watchword demo[/]   the whole way in a minute, on films drawn for it
-
-[bold]watchword shapes data/shapes[/]   then   [bold]watchword train recipes/shapes.toml[/]
-
-[bold]watchword score references.jsonl predictions.json[/]   BLEU, METEOR, ROUGE-L, CIDEr without Java
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+EXAMPLES = """
+Start with [bold]watchword describe clip.mp4[/], or [bold]watchword research demo[/].
 """
+# Names of version 0.1, which still work and warn. An option is renamed for the commands that are listed.
+RENAMED_COMMANDS = {
+    "pack": "export",
+    "surprise": "research perplexity",
+    "diction": "research vocab-stats",
+    "wording": "research pos-stats",
+    "kinds": "research tuple-f1",
+    "bias": "research word-frequency",
+    "pointing": "research grounding",
+    "order": "research temporal-order",
+    "masking": "research attention-ablation",
+    "regions": "research regions",
+    "heatmap": "research heatmap",
+    "refocus": "research refocus",
+    "layers": "research layers",
+    "sweep": "research sweep",
+    "study": "research study",
+    "shapes": "research shapes",
+    "demo": "research demo",
+    "features carry": "features map",
+}
+RENAMED_OPTIONS = {
+    "describe": {"--at-least": "--min-confidence"},
+    "library add": {"--at-least": "--min-confidence"},
+    "export": {"--moments": "--max-time-steps"},
+    "search": {"--meaning": "--semantic"},
+    "serve": {"--largest": "--max-megabytes", "--longest": "--max-hours"},
+    "evaluate": {"--votes": "--mbr-samples"},
+    "explain": {"--films": "--videos", "--stream": "--head"},
+    "research attention-ablation": {"--picture": "--output"},
+    "research pos-stats": {"--figure": "--output"},
+    "research regions": {"--films": "--videos"},
+    "research heatmap": {"--films": "--videos"},
+    "research refocus": {"--films": "--videos", "--videos": "--ids"},
+    "research layers": {"--films": "--videos"},
+    "research study make": {"--films": "--videos"},
+    "research shapes": {"--films": "--count", "--videos": "--write-videos"},
+    "research demo": {"--films": "--count"},
+}
+
+
+def renamed(words: list[str]) -> list[str]:
+    """The command line with the names of this version; each old name is reported."""
+    for old, new in RENAMED_COMMANDS.items():
+        count = len(old.split())
+        if words[:count] == old.split():
+            print_message(f"warning: `watchword {old}` is now `watchword {new}`")
+            words = [*new.split(), *words[count:]]
+            break
+    command = next((name for name in RENAMED_OPTIONS if words[: len(name.split())] == name.split()), "")
+    options = RENAMED_OPTIONS.get(command, {})
+    known = set(options.values())  # a former name may mean something else now: the new meaning wins
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in options and name not in known:
+            print_message(f"warning: {name} of `watchword {command}` is now {options[name]}")
+            words = [*words[:number], f"{options[name]}{equals}{value}", *words[number + 1 :]]
+    return words
+
+
+class RenamingGroup(TyperGroup):
+    """Accepts the names of version 0.1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, renamed(args))
+
 
 app = typer.Typer(
-    help="Watchword watches a video and finds the words for it.",
+    cls=RenamingGroup,
+    help="Watchword describes what happens in a video.",
     epilog=EXAMPLES,
     no_args_is_help=True,
     add_completion=False,
@@ -66,7 +111,7 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"watchword {watchword.__version__}")
         raise typer.Exit
@@ -75,44 +120,43 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Keeps every verb a sub-command, however many there are."""
+    """Every command is a sub-command."""
 
 
-VERBS = {
-    "For films": (describe, explain, serve, search, calibrate, pack),
-    "Train and score": (demo, shapes, train, sweep, evaluate, score, compare, surprise, models),
-    "StreamSpec inside: the papers' figures": (
-        bias, diction, wording, kinds, regions, pointing, heatmap, order, masking, refocus, layers,
-    ),
-}  # fmt: skip
-for panel, verbs in VERBS.items():
-    for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
-app.add_typer(library, name="library", rich_help_panel="For films")
-app.add_typer(study, name="study", rich_help_panel="Train and score")
-app.add_typer(features, name="features", rich_help_panel="Features")
-app.add_typer(weights, name="weights", rich_help_panel="Features")
+COMMANDS = {
+    "Videos": (describe, explain, search, library, serve),
+    "Captioners": (train, evaluate, score, compare, calibrate, export),
+    "Features and models": (features, weights, models),
+    "Research": (research,),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def main() -> None:
-    """A user's mistake is one line on stderr, a full disk too; anything else is a bug and shows its traceback."""
+    """An error of the user, or a full disk, is one line on stderr; anything else is a bug and shows its traceback."""
     try:
         app()
     except WatchwordError as error:
-        _complain(str(error))
+        _fail(str(error))
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
-        _complain(f"cannot write {error.filename or 'what is to be said'}: {error.strerror}; make room, and once more")
-    except SystemExit as end:  # how every verb ends
+        name = error.filename or "the output"
+        _fail(f"cannot write {name}: {error.strerror}. Free some space and run the command again")
+    except SystemExit as end:  # how every command ends
         if isinstance(end.code, int):
             leave(end.code)
         raise
 
 
-def _complain(line: str) -> NoReturn:
+def _fail(line: str) -> NoReturn:
     Console(stderr=True, highlight=False).print(f"[bold red]watchword:[/] {escape(line)}", soft_wrap=True)
     leave(1)

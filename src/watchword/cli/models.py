@@ -1,13 +1,12 @@
 """`watchword models`."""
 
 import json
-from typing import Annotated
 
-import typer
+from watchword.cli._shared import Json
 
 
-def models(as_json: Annotated[bool, typer.Option("--json", help="Print the list for a program.")] = False) -> None:
-    """List the models, what each is, and the settings that a recipe may give it.
+def models(as_json: Json = False) -> None:
+    """List the models and their settings.
 
     watchword models
     """

@@ -1,4 +1,4 @@
-"""Films and captions of a person's own, in one command: extract, split, fine-tune, evaluate."""
+"""Training on own videos and captions in one command: extract, split, fine-tune, evaluate."""
 
 import json
 from dataclasses import dataclass, replace
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.captioning.bundle import CaptionerFolder
+    from watchword.captioning.bundle import CaptionerBundle
     from watchword.config import Recipe
     from watchword.training import Run
     from watchword.types import Clip
 
-FILMS_A_WORKER = 16   # fewer are not worth the start of a process
-FEW_CAPTIONS = 3000   # of training: below, every word is learned that was said once
-WITHOUT_CAPTIONER = {"name": "soft_attention", "hidden_size": 256, "embedding_size": 200, "attention_size": 128}
+VIDEOS_PER_WORKER = 16  # fewer are not worth a process
+FEW_CAPTIONS = 3000  # training captions: with fewer, words that occur once are kept
+FROM_SCRATCH = {"name": "soft_attention", "hidden_size": 256, "embedding_size": 200, "attention_size": 128}
 
 
 @dataclass(frozen=True)
 class OwnData:
-    """What the one command was given."""
+    """The arguments of the command."""
 
     videos: Path
     captions: Path
     output: Path
-    start: "CaptionerFolder | None"    # None: nothing to begin with, everything is learned from these films
+    start: "CaptionerBundle | None"  # None: train from scratch
     epochs: int
 
     @property
@@ -34,7 +34,7 @@ class OwnData:
 
 
 def train_own(data: OwnData) -> "Run":
-    """Every step can be cut off: the same command goes on."""
+    """Every step can be interrupted: the same command continues."""
     from watchword.cli._progress import training_bar
     from watchword.config import Recipe
     from watchword.training import Run, loop
@@ -43,10 +43,10 @@ def train_own(data: OwnData) -> "Run":
         with training_bar() as report:
             return loop.resume(data.output, report)
     clips = with_videos(data)
-    clips = extract_films(data, clips)
+    clips = extract_videos(data, clips)
     if not {"train", "val"} <= {clip.split for clip in clips}:
         raise WatchwordError(
-            f"{data.captions}: {len(clips)} films that can be read are too few to learn from and to check: give more"
+            f"{data.captions}: {len(clips)} readable videos are too few to train and validate: add more"
         )
     write_captions(data.output / "captions.jsonl", clips)
     recipe = Recipe.read(own_recipe(data, clips), str(data.captions))
@@ -56,49 +56,49 @@ def train_own(data: OwnData) -> "Run":
 
 
 def with_videos(data: OwnData) -> "list[Clip]":
-    """The captions' videos, each with its film in the folder."""
+    """The clips whose videos are in the folder."""
     from watchword.data.annotations import read_annotations
     from watchword.data.reading import videos_in
 
     if not data.videos.is_dir():
-        raise WatchwordError(f"--videos {data.videos} is no folder: name the one that holds the films")
-    films = videos_in(data.videos)
+        raise WatchwordError(f"--videos {data.videos} is no folder: name the folder of the videos")
+    files = videos_in(data.videos)
     clips = read_annotations(data.captions)
-    found = [replace(clip, path=films[clip.video][0]) for clip in clips if clip.video in films]
+    found = [replace(clip, path=files[clip.video][0]) for clip in clips if clip.video in files]
     if not found:
         raise WatchwordError(
             f"none of the {len(clips)} videos of {data.captions} is in {data.videos}: {clips[0].video!r} should be "
             f"{data.videos / clips[0].video}.mp4 or the like"
         )
     missing = len(clips) - len(found)
-    _tell_missing(f"{missing} of {len(clips)} videos have no film in {data.videos}", missing)
+    _report(f"{missing} of {len(clips)} videos have no file in {data.videos}", missing)
     return found
 
 
-def extract_films(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
-    """The streams that the captioner reads, into the run's own store; films that cannot be read are left out."""
-    from watchword.captioning.requirements import looks_of
+def extract_videos(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
+    """Extracts the captioner's streams into the run's own store; unreadable videos are left out."""
+    from watchword.captioning.bundle import stream_specs
     from watchword.cli._progress import bar, console
     from watchword.features.executors import cores, extract_local
     from watchword.features.extraction import Job, VideoFile, prepare
 
-    job = Job(data.store, looks_of(data.start)) if data.start else prepare(data.store, ["appearance"])
-    films = [VideoFile(clip.video, clip.path) for clip in clips if clip.path]
-    waiting = [film for film in films if job.missing(film.video)]
+    job = Job(data.store, stream_specs(data.start)) if data.start else prepare(data.store, ["appearance"])
+    videos = [VideoFile(clip.video, clip.path) for clip in clips if clip.path]
+    waiting = [video for video in videos if job.missing(video.video)]
     bad: dict[str, str] = {}
     with bar(transient=True) as progress:
-        task = progress.add_task("looking at the films", total=len(waiting))
-        workers = min(cores(), max(1, len(waiting) // FILMS_A_WORKER))
+        task = progress.add_task("extracting features", total=len(waiting))
+        workers = min(cores(), max(1, len(waiting) // VIDEOS_PER_WORKER))
         for outcome in extract_local(job, waiting, workers):
             if outcome.problem:
                 bad[outcome.video.video] = outcome.problem
                 console.print(f"watchword: {outcome.problem}", soft_wrap=True, markup=False)
             progress.advance(task)
-    _tell_missing(f"{len(bad)} films are left out", len(bad))
+    _report(f"{len(bad)} videos are left out", len(bad))
     return [clip for clip in clips if clip.video not in bad]
 
 
-def _tell_missing(line: str, count: int) -> None:
+def _report(line: str, count: int) -> None:
     from watchword.cli._progress import console
 
     if count:
@@ -106,7 +106,7 @@ def _tell_missing(line: str, count: int) -> None:
 
 
 def write_captions(path: Path, clips: "list[Clip]") -> None:
-    """As `captions.jsonl`: the split is settled from now on, whatever is added to the table later."""
+    """As `captions.jsonl`: the split stays fixed, whatever is added to the table later."""
     from watchword.atomic_io import write_whole
 
     rows = [{"video": clip.video, "split": clip.split, "captions": clip.captions} for clip in clips]
@@ -114,23 +114,23 @@ def write_captions(path: Path, clips: "list[Clip]") -> None:
     write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _speech(known: "Recipe | None") -> dict[str, Any]:
-    """How the captioner that is begun with looks for its sentences."""
+def _search_settings(known: "Recipe | None") -> dict[str, Any]:
+    """The search settings of the captioner that is fine-tuned."""
     return known.selection.model_dump(include={"length_power", "mbr_samples"}) if known else {}
 
 
 def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
-    """Gentle steps from a captioner that knows much, or a whole training where there is none."""
-    from watchword.captioning.extend import grow
+    """Fine-tuning with a small learning rate, or a training from scratch."""
+    from watchword.captioning.export import extend_vocabulary
 
     train = [clip for clip in clips if clip.split == "train"]
     num_captions = sum(len(clip.captions) for clip in train)
     min_count = 1 if num_captions < FEW_CAPTIONS else 2
     known = data.start.recipe if data.start else None
-    start = grow(data.start, train, min_count, data.output / "start") if data.start else None
+    start = extend_vocabulary(data.start, train, min_count, data.output / "start") if data.start else None
     batch = max(4, min(32, len(train) // 8))
     return {
-        "about": f"{data.captions.name}, {len(train)} films" + (f", from {data.start.name}" if data.start else ""),
+        "about": f"{data.captions.name}, {len(train)} videos" + (f", from {data.start.name}" if data.start else ""),
         "data": {
             "captions": data.output / "captions.jsonl", "store": data.store, "min_count": min_count,
             "streams": known.data.streams if known else ("appearance",),
@@ -139,11 +139,11 @@ def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
             "frame_keep_rate": known.data.frame_keep_rate if known else 1.0,
             "videos_per_batch": batch, "captions_per_video": 4,
         },
-        "model": known.model if known else WITHOUT_CAPTIONER,
+        "model": known.model if known else FROM_SCRATCH,
         "init_from": start,
         "phases": [{
             "epochs": data.epochs, "learning_rate": 5e-4 if known else 1e-3, "patience": 5,
             "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},
         }],
-        "selection": {"by": "val_loss", "beam": 3, **_speech(known)},
+        "selection": {"by": "val_loss", "beam": 3, **_search_settings(known)},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`watchword score`: how well sentences match what people said."""
+"""`watchword score`: captions against references."""
 
 import json
 from dataclasses import asdict
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from watchword.cli._shared import Json
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 
 
 def score(
-    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[sentences]}")],
-    hypotheses: Annotated[Path, typer.Argument(help="COCO results, {id: sentence} or JSON lines of video, caption")],
-    split: Annotated[str | None, typer.Option(help="which split of captions.jsonl to score against")] = None,
-    allow_missing: Annotated[bool, typer.Option(help="score only the videos that both files have")] = False,
-    per_video: Annotated[Path | None, typer.Option(help="write the scores of every video here (.json or .csv)")] = None,
-    train: Annotated[Path | None, typer.Option(help="training captions: which sentences are new?")] = None,
-    train_frequencies: Annotated[bool, typer.Option(help="CIDEr's document frequencies from --train")] = False,
-    bootstrap: Annotated[int, typer.Option(help="resample the videos so often for 95 % intervals")] = 0,
-    against: Annotated[Path | None, typer.Option(help="other hypotheses: do the two differ? (paired test)")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[captions]}")],
+    hypotheses: Annotated[Path, typer.Argument(help="COCO results, {id: caption} or JSON lines of video, caption")],
+    split: Annotated[str | None, typer.Option(help="The split of captions.jsonl to score against.")] = None,
+    allow_missing: Annotated[bool, typer.Option(help="Score only the videos of both files.")] = False,
+    per_video: Annotated[Path | None, typer.Option(help="Write the scores of every video here, .json or .csv.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training captions, to count new captions.")] = None,
+    train_frequencies: Annotated[bool, typer.Option(help="Take CIDEr's document frequencies from --train.")] = False,
+    bootstrap: Annotated[int, typer.Option(help="Bootstrap samples for 95 % intervals.")] = 0,
+    against: Annotated[Path | None, typer.Option(help="Other hypotheses, for a paired test.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """BLEU, METEOR, ROUGE-L and CIDEr-D exactly as coco-caption computes them, without Java.
+    """Score captions by BLEU, METEOR, ROUGE-L and CIDEr-D.
+
+    The scores are those of coco-caption; Java is not needed.
 
     watchword score captions.jsonl predictions.json --split test
     """
@@ -91,9 +94,9 @@ def score(
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"words a sentence {language.mean_length:.1f}, vocabulary {language.vocabulary}, "
+        f"words per caption {language.mean_length:.1f}, vocabulary {language.vocabulary}, "
         f"distinct-1 {language.distinct_1:.3f}, distinct-2 {language.distinct_2:.3f}, "
-        f"different sentences {language.different:.1%}"
+        f"distinct captions {language.different:.1%}"
         + (f", new to the training set {language.novel:.1%}" if language.novel is not None else ""),
         soft_wrap=True,
     )

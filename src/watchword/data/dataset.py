@@ -122,9 +122,13 @@ class Features:
         self.present = {stream: set(store.videos(stream)) for stream in settings.optional_streams}
         self.widths = {stream: store.width(stream) for stream in settings.streams}
 
+    def keys(self) -> dict[str, str]:
+        """Of each stream the key of the settings that made it."""
+        return {stream: ",".join(self.store.keys(stream)) for stream in self.streams}
+
     def described(self) -> dict[str, str]:
-        """Of each stream its width and the key of the settings that made it."""
-        keys = {stream: ",".join(self.store.keys(stream)) for stream in self.streams}
+        """Of each stream its width and the key of the settings that made it, for people."""
+        keys = self.keys()
         return {stream: f"{width} numbers, settings {keys[stream]}" for stream, width in self.widths.items()}
 
     def coverage(self, videos: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""What a captioner looked at, as pictures: data in, picture out."""
+"""Attention of a captioner as data, figures, videos and pages. No model, no torch."""

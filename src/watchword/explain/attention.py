@@ -1,140 +1,156 @@
-"""Evidence: for each word of a sentence when and where it looked, as data that is small enough to keep and to send.
+"""Explanations: for each word of a caption the attention over time steps and locations, as data and as JSON.
 
-A *head* is one attention of a model over one stream: `appearance`, or `local:regions` where a model looks at a stream
-in a way of its own. docs/reference/explain.schema.json says what the JSON holds.
+docs/reference/explain.schema.json describes the JSON. The keys of `heads` are attention heads, see `AttentionHead`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
+from watchword.captioning.description import Description, Segment
 from watchword.errors import WatchwordError
-from watchword.types import FloatArray
+from watchword.types import AttentionHead, Bars, FloatArray, Mark, MarkKind
+from watchword.video import shown
 
-VERSION = 1
-LEAST_SHARE = 1e-3  # of a word's largest weight: what is below is written as 0
-MarkKind = Literal["key_frame", "first_key_frame", "chosen_frame"]
+VERSION = 2
+MIN_SHARE = 1e-3  # of a word's largest weight: smaller ones are written as 0
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """A word, and how likely it was after those before it."""
+class ExplainedWord:
+    """A word and its probability given the words before it."""
 
     word: str
     probability: float
 
 
 @dataclass(frozen=True)
-class Head:
-    """One attention over one stream: when x where, for each word."""
+class HeadAttention:
+    """The weights of one attention head for each word."""
 
-    times: FloatArray     # (F,) seconds of the film
-    boxes: FloatArray     # (N, 4), or (F, N, 4) where places are others in every moment: x0 y0 x1 y1, 0..1
-    weights: FloatArray   # (T, F, N), a distribution for each word
+    times: FloatArray  # (F,) seconds of the video
+    boxes: FloatArray  # (N, 4), or (F, N, 4) where they change over time: x0 y0 x1 y1, 0..1
+    weights: FloatArray  # (T, F, N), a distribution for each word
 
-    def boxes_at(self, moment: int) -> FloatArray:
+    def boxes_at(self, step: int) -> FloatArray:
         """(N, 4)."""
-        return self.boxes[moment] if self.boxes.ndim == 3 else self.boxes
+        return self.boxes[step] if self.boxes.ndim == 3 else self.boxes
 
     @property
     def over_time(self) -> FloatArray:
-        """(T, F): how much each word looked at each moment."""
+        """(T, F): the weight of each time step for each word."""
         return self.weights.sum(-1)
 
     @property
-    def has_places(self) -> bool:
-        """Whether it looks at parts of the picture, not only at whole moments."""
+    def has_locations(self) -> bool:
+        """Whether a time step has several locations."""
         return self.weights.shape[2] > 1
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A moment that a model chose: for the whole sentence, or for one word."""
+class SegmentExplanation:
+    """A segment, its best caption, and the attention behind it."""
 
-    kind: MarkKind
-    seconds: float
-    word: int | None = None
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A balance that a model strikes anew for each word: between layers, between ways of looking."""
-
-    title: str
-    names: tuple[str, ...]   # K
-    weights: FloatArray      # (T, K), 0..1; a row of zeros: this word strikes none
-
-
-@dataclass(frozen=True)
-class ShotEvidence:
-    """A stretch of film, the best sentence about it, and what that was read off from."""
-
-    start: float             # seconds
+    start: float  # seconds
     end: float
-    sentence: str
+    caption: str
     confidence: float
-    words: tuple[Spoken, ...]
-    heads: Mapping[str, Head] = field(default_factory=dict)
+    words: tuple[ExplainedWord, ...]
+    heads: Mapping[str, HeadAttention] = field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
     bars: tuple[Bars, ...] = ()
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """All that can be shown of how a film was described."""
+class Explanation:
+    """A description with its attention."""
 
-    film: str                # its name
+    video: str  # its name
     seconds: float
     captioner: str
-    shots: tuple[ShotEvidence, ...]
+    segments: tuple[SegmentExplanation, ...]
+
+    @classmethod
+    def of(cls, description: Description) -> "Explanation":
+        """Of each segment's best caption; one that was read from a file has no attention."""
+        name = shown(Path(description.video.name))
+        return cls(name, description.seconds, description.captioner, tuple(map(_of_segment, description.segments)))
 
     def values(self) -> dict[str, Any]:
-        """What JSON holds."""
+        """The values of the JSON."""
         return {
             "version": VERSION,
-            "film": self.film,
+            "video": self.video,
             "seconds": round(self.seconds, 3),
             "captioner": self.captioner,
-            "shots": [_shot_values(shot) for shot in self.shots],
+            "segments": [_segment_values(segment) for segment in self.segments],
         }
 
     @classmethod
-    def read(cls, values: Any) -> "Evidence":
-        """What `values` gave; whatever else it may be, one clear line."""
+    def read(cls, values: Any) -> "Explanation":
+        """From `values`, also those of version 1; anything else is an error of one line."""
         try:
+            values = upgraded(values)
             if values["version"] != VERSION:
-                raise WatchwordError(f"evidence of version {values['version']!r}, this watchword reads {VERSION}")
-            shots = tuple(_read_shot(shot) for shot in values["shots"])
-            return cls(str(values["film"]), _number(values["seconds"]), str(values["captioner"]), shots)
+                raise WatchwordError(f"an explanation of version {values['version']!r}; this watchword reads {VERSION}")
+            segments = tuple(_read_segment(segment) for segment in values["segments"])
+            return cls(str(values["video"]), _number(values["seconds"]), str(values["captioner"]), segments)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise WatchwordError(f"this is not evidence of watchword explain ({error!r}): make it anew") from error
+            raise WatchwordError(
+                f"this is not an explanation of watchword explain ({error!r}): make it again"
+            ) from error
 
 
-def _shot_values(shot: ShotEvidence) -> dict[str, Any]:
+def upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """Values of version 1 with the keys of version 2; others as they are."""
+    if values["version"] != 1:
+        return values
+    segments = [{**segment, "caption": segment["sentence"], "heads": segment["streams"]} for segment in values["shots"]]
+    for segment in segments:
+        del segment["sentence"], segment["streams"]
+    rest = {key: value for key, value in values.items() if key not in ("film", "shots")}
+    return rest | {"version": 2, "video": values["film"], "segments": segments}
+
+
+def _of_segment(segment: Segment) -> SegmentExplanation:
+    best = segment.best
+    heads = {}
+    for name, weights in best.attention.items():
+        geometry = segment.geometry[AttentionHead.parse(name).stream]
+        if len(geometry.times):  # a video without sound has no time steps there
+            heads[name] = HeadAttention(geometry.times, geometry.boxes, weights)
+    words = tuple(ExplainedWord(word.text, word.probability) for word in best.words)
+    return SegmentExplanation(
+        segment.start, segment.end, best.text, best.confidence, words, heads, best.marks, best.bars
+    )
+
+
+def _segment_values(segment: SegmentExplanation) -> dict[str, Any]:
     return {
-        "start": round(shot.start, 3),
-        "end": round(shot.end, 3),
-        "sentence": shot.sentence,
-        "confidence": round(shot.confidence, 4),
-        "words": [{"word": one.word, "probability": round(one.probability, 4)} for one in shot.words],
-        "streams": {name: _head_values(head) for name, head in shot.heads.items()},
-        "marks": [{"kind": mark.kind, "word": mark.word, "seconds": round(mark.seconds, 3)} for mark in shot.marks],
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "caption": segment.caption,
+        "confidence": round(segment.confidence, 4),
+        "words": [{"word": one.word, "probability": round(one.probability, 4)} for one in segment.words],
+        "heads": {name: _head_values(head) for name, head in segment.heads.items()},
+        "marks": [{"kind": mark.kind, "word": mark.word, "seconds": round(mark.seconds, 3)} for mark in segment.marks],
         "bars": [
             {"title": bars.title, "names": list(bars.names), "weights": np.round(bars.weights, 4).tolist()}
-            for bars in shot.bars
+            for bars in segment.bars
         ],
     }
 
 
-def _head_values(head: Head) -> dict[str, Any]:
-    """Weights with three digits, and only places that anything was seen of: rows that pad a stream are not evidence."""
+def _head_values(head: HeadAttention) -> dict[str, Any]:
+    """Weights with three digits; locations without any weight, such as padding, are left out."""
     largest = head.weights.max((1, 2), keepdims=True, initial=0)
-    weights = np.where(head.weights >= LEAST_SHARE * largest, head.weights, 0.0)
-    used = np.flatnonzero(weights.sum((0, 1))) if weights.any() else np.array([0])  # places
-    rounded = [[[_short(one) for one in places] for places in word] for word in weights[:, :, used].tolist()]
+    weights = np.where(head.weights >= MIN_SHARE * largest, head.weights, 0.0)
+    used = np.flatnonzero(weights.sum((0, 1))) if weights.any() else np.array([0])  # locations
+    rounded = [[[_short(one) for one in locations] for locations in word] for word in weights[:, :, used].tolist()]
     return {
         "times": np.round(head.times.astype(np.float64), 3).tolist(),
         "boxes": np.round(head.boxes[..., used, :].astype(np.float64), 4).tolist(),
@@ -146,28 +162,28 @@ def _short(weight: float) -> float:
     return float(f"{weight:.3g}") if weight else 0
 
 
-def _read_shot(values: Mapping[str, Any]) -> ShotEvidence:
-    words = tuple(Spoken(str(one["word"]), _number(one["probability"])) for one in values["words"])
+def _read_segment(values: Mapping[str, Any]) -> SegmentExplanation:
+    words = tuple(ExplainedWord(str(one["word"]), _number(one["probability"])) for one in values["words"])
     kinds = get_args(MarkKind)
     marks = tuple(
         Mark(kinds[kinds.index(one["kind"])], _number(one["seconds"]), _maybe(int, one["word"]))
         for one in values["marks"]
     )
     if any(mark.word is not None and not 0 <= mark.word < len(words) for mark in marks):
-        raise ValueError("a mark of a word that is not there")
-    return ShotEvidence(
-        _number(values["start"]), _number(values["end"]), str(values["sentence"]), _number(values["confidence"]), words,
-        {str(name): _read_head(head, len(words)) for name, head in values["streams"].items()},
+        raise ValueError("a mark of a word that does not exist")
+    return SegmentExplanation(
+        _number(values["start"]), _number(values["end"]), str(values["caption"]), _number(values["confidence"]), words,
+        {str(name): _read_head(head, len(words)) for name, head in values["heads"].items()},
         marks, tuple(_read_bars(bars, len(words)) for bars in values["bars"]),
     )  # fmt: skip
 
 
-def _read_head(values: Mapping[str, Any], words: int) -> Head:
+def _read_head(values: Mapping[str, Any], words: int) -> HeadAttention:
     times, boxes, weights = (_array(values[name]) for name in ("times", "boxes", "weights"))
-    moments, places = len(times), boxes.shape[-2]
-    if boxes.shape not in {(places, 4), (moments, places, 4)} or weights.shape != (words, moments, places):
+    steps, locations = len(times), boxes.shape[-2]
+    if boxes.shape not in {(locations, 4), (steps, locations, 4)} or weights.shape != (words, steps, locations):
         raise ValueError(f"times {times.shape}, boxes {boxes.shape} and weights {weights.shape} of {words} words")
-    return Head(times, boxes, weights)
+    return HeadAttention(times, boxes, weights)
 
 
 def _read_bars(values: Mapping[str, Any], words: int) -> Bars:
@@ -181,7 +197,7 @@ def _read_bars(values: Mapping[str, Any], words: int) -> Bars:
 def _array(values: Sequence[Any]) -> FloatArray:
     array = np.asarray(values, np.float64)
     if not np.isfinite(array).all():
-        raise ValueError("a number that is none")
+        raise ValueError("a number that is not finite")
     return array
 
 

@@ -1,4 +1,4 @@
-"""Evidence as one picture for a paper: the film, for each word what it looked at, and the timeline of attention."""
+"""An explanation as one figure: frames of the video, the attention of each word, and its timeline."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from watchword.explain.attention import Bars, Evidence, Head, Mark, ShotEvidence
-from watchword.explain.frames import Pictures
+from watchword.explain.attention import Explanation, HeadAttention, SegmentExplanation
+from watchword.explain.frames import FrameSet
 from watchword.explain.overlay import (
     ACCENT,
     BAR,
@@ -20,32 +20,41 @@ from watchword.explain.overlay import (
     below_each_other,
     paint,
 )  # fmt: skip
-from watchword.explain.peaks import Glance, glance, main_head, moments_alike, strength
-from watchword.types import FloatArray
+from watchword.explain.peaks import Peak, main_head, peak, strength, times_uniform
+from watchword.types import Bars, FloatArray, Mark
 
-WIDTH, MARGIN, GAP = 1320, 24, 10   # pixels
-COLUMNS, STRIP = 6, 8               # words in a row, frames that show the film
-PIXELS = 200                        # of a picture's shorter side, before it is scaled to its column
-CHART = 54                          # height of bars
+WIDTH, MARGIN, GAP = 1320, 24, 10  # pixels
+COLUMNS, STRIP = 6, 8  # words in a row, frames that show the video
+PIXELS = 200  # of a picture's shorter side, before it is scaled to its column
+CHART = 54  # height of bars
 MARKS = {"first_key_frame": ("first key frame", YELLOW), "key_frame": ("key frame", RED),
          "chosen_frame": ("chosen frame", RED)}  # fmt: skip
 
 
-def draw_sheet(evidence: Evidence, film: Path, head: str | None = None) -> Image.Image:
-    """All shots below each other; `head` is drawn on the pictures, the one that says most of where if not given."""
-    return below_each_other([draw_shot(evidence, shot, film, head) for shot in evidence.shots], 2 * MARGIN)
+def draw_figure(explanation: Explanation, video: Path, head: str | None = None) -> Image.Image:
+    """All segments below each other; `head` is drawn on the frames, the most specific one by default."""
+    return below_each_other(
+        [draw_segment(explanation, segment, video, head) for segment in explanation.segments], 2 * MARGIN
+    )
 
 
-def draw_shot(evidence: Evidence, shot: ShotEvidence, film: Path, head: str | None = None) -> Image.Image:
-    name = head or main_head(shot)
-    strip = [shot.start + (shot.end - shot.start) * (part + 0.5) / STRIP for part in range(STRIP)]
-    glances = [glance(shot, name, word) for word in range(len(shot.words))] if name else []
-    marked = [mark.seconds for mark in shot.marks if mark.word is None]
-    pictures = Pictures.read(film, [*strip, *marked, *(one.seconds for one in glances)], PIXELS)
-    rows = [_title(evidence, shot), _strip(pictures, strip, [mark for mark in shot.marks if mark.word is None])]
+def draw_segment(
+    explanation: Explanation, segment: SegmentExplanation, video: Path, head: str | None = None
+) -> Image.Image:
+    name = head or main_head(segment)
+    strip = [segment.start + (segment.end - segment.start) * (part + 0.5) / STRIP for part in range(STRIP)]
+    peaks = [peak(segment, name, word) for word in range(len(segment.words))] if name else []
+    marked = [mark.seconds for mark in segment.marks if mark.word is None]
+    pictures = FrameSet.read(video, [*strip, *marked, *(one.seconds for one in peaks)], PIXELS)
+    rows = [
+        _title(explanation, segment),
+        _strip(pictures, strip, [mark for mark in segment.marks if mark.word is None]),
+    ]
     if name:
-        rows.append(_words(shot, shot.heads[name], name, glances, pictures))
-        rows += [_timeline(shot, one, shot.heads[one]) for one in shot.heads if len(shot.heads[one].times) > 1]
+        rows.append(_words(segment, segment.heads[name], name, peaks, pictures))
+        rows += [
+            _timeline(segment, one, segment.heads[one]) for one in segment.heads if len(segment.heads[one].times) > 1
+        ]
     return below_each_other(rows, GAP)
 
 
@@ -58,11 +67,11 @@ def _row(height: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
     return image, ImageDraw.Draw(image)
 
 
-def _title(evidence: Evidence, shot: ShotEvidence) -> Image.Image:
+def _title(explanation: Explanation, segment: SegmentExplanation) -> Image.Image:
     image, pen = _row(82)
-    pen.text((MARGIN, 14), shot.sentence, font=_fitting(shot.sentence, 28), fill=INK)
-    when, sure = f"{shot.start:.1f} to {shot.end:.1f} s", f"{shot.confidence:.0%} sure"
-    about = f"{evidence.film}, {when}, by {evidence.captioner}, {sure}"
+    pen.text((MARGIN, 14), segment.caption, font=_fitting(segment.caption, 28), fill=INK)
+    when, confidence = f"{segment.start:.1f} to {segment.end:.1f} s", f"confidence {segment.confidence:.0%}"
+    about = f"{explanation.video}, {when}, by {explanation.captioner}, {confidence}"
     pen.text((MARGIN, 54), about, font=_fitting(about, 15), fill=FAINT)
     return image
 
@@ -76,11 +85,11 @@ def _fitting(text: str, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFo
 
 def _fit(picture: Picture, width: int) -> Image.Image:
     high, wide = picture.shape[:2]
-    height = min(round(width * high / wide), width)  # an upright film is not taller than its column is wide
+    height = min(round(width * high / wide), width)  # an upright video is not taller than its column is wide
     return Image.fromarray(picture).resize((round(height * wide / high), height), Image.Resampling.LANCZOS)
 
 
-def _strip(pictures: Pictures, seconds: Sequence[float], marks: Sequence[Mark]) -> Image.Image:
+def _strip(pictures: FrameSet, seconds: Sequence[float], marks: Sequence[Mark]) -> Image.Image:
     """Evenly chosen frames in order; the nearest gives way to a frame that the model chose."""
     shown: dict[float, Mark | None] = dict.fromkeys(seconds)
     for mark in marks:
@@ -92,8 +101,8 @@ def _strip(pictures: Pictures, seconds: Sequence[float], marks: Sequence[Mark]) 
     column = (WIDTH - 2 * MARGIN - (STRIP - 1) * GAP) // STRIP
     first = _fit(pictures.pictures[0], column)
     image, pen = _row(first.height + 22)
-    for place, (one, chosen) in enumerate(sorted(shown.items())):
-        left = MARGIN + place * (column + GAP)
+    for location, (one, chosen) in enumerate(sorted(shown.items())):
+        left = MARGIN + location * (column + GAP)
         image.paste(_fit(pictures.at(one), column), (left, 0))
         text = f"{one:.1f} s"
         if chosen is not None:
@@ -107,23 +116,23 @@ def _strip(pictures: Pictures, seconds: Sequence[float], marks: Sequence[Mark]) 
 
 
 def _words(
-    shot: ShotEvidence, head: Head, name: str, glances: Sequence[Glance], pictures: Pictures
+    segment: SegmentExplanation, head: HeadAttention, name: str, peaks: Sequence[Peak], pictures: FrameSet
 ) -> Image.Image:  # fmt: skip
-    rows = -(-len(shot.words) // COLUMNS)
-    columns = max(-(-len(shot.words) // rows), 3)  # rows that are as long as each other
+    rows = -(-len(segment.words) // COLUMNS)
+    columns = max(-(-len(segment.words) // rows), 3)  # rows that are as long as each other
     column = (WIDTH - 2 * MARGIN - (columns - 1) * GAP) // columns
     high = _fit(pictures.pictures[0], column).height
-    chart = CHART + 24 if shot.bars else 0
+    chart = CHART + 24 if segment.bars else 0
     cell = chart + high + 50
     image, pen = _row(26 + rows * (cell + GAP))
-    balance = f"; above it the balance of {', '.join(bars.title for bars in shot.bars)}" if shot.bars else ""
-    pen.text((MARGIN, 2), f"what each word looked at: {name}{balance}", font=_font(15), fill=FAINT)
-    for number, (word, seen) in enumerate(zip(shot.words, glances, strict=True)):
+    balance = f"; above it the weights of {', '.join(bars.title for bars in segment.bars)}" if segment.bars else ""
+    pen.text((MARGIN, 2), f"attention of each word: {name}{balance}", font=_font(15), fill=FAINT)
+    for number, (word, seen) in enumerate(zip(segment.words, peaks, strict=True)):
         left, top = MARGIN + number % columns * (column + GAP), 26 + number // columns * (cell + GAP)
-        _charts(pen, shot.bars, number, (left, top, left + column, top + CHART))
+        _charts(pen, segment.bars, number, (left, top, left + column, top + CHART))
         painted = _fit(paint(pictures.at(seen.seconds), head, seen), column)
         image.paste(painted, (left, top + chart))
-        if head.boxes.ndim == 3 and not seen.places_alike:
+        if head.boxes.ndim == 3 and not seen.locations_uniform:
             x0, y0, x1, y1 = seen.strongest
             box = (left + x0 * painted.width, top + chart + y0 * high)
             pen.rectangle((*box, left + x1 * painted.width - 1, top + chart + y1 * high - 1), outline=ACCENT, width=2)
@@ -132,9 +141,9 @@ def _words(
     return image
 
 
-def _note(seen: Glance, probability: float) -> str:
-    when = f"{seen.seconds:.1f} s, {'all moments alike' if seen.moments_alike else f'{seen.share:.0%}'}"
-    return f"{when}; likely {probability:.0%}"
+def _note(seen: Peak, probability: float) -> str:
+    when = f"{seen.seconds:.1f} s, {'uniform over time' if seen.times_uniform else f'{seen.share:.0%}'}"
+    return f"{when}; probability {probability:.0%}"
 
 
 def _charts(pen: ImageDraw.ImageDraw, charts: Sequence[Bars], word: int, area: tuple[int, int, int, int]) -> None:
@@ -145,23 +154,23 @@ def _charts(pen: ImageDraw.ImageDraw, charts: Sequence[Bars], word: int, area: t
         begin = left + number * each
         wide = min((each - 8) / len(bars.names), 42)
         pen.line((begin, bottom, begin + wide * len(bars.names), bottom), fill=FAINT)
-        for place, (name, weight) in enumerate(zip(bars.names, bars.weights[word], strict=True)):
-            side = begin + place * wide
+        for location, (name, weight) in enumerate(zip(bars.names, bars.weights[word], strict=True)):
+            side = begin + location * wide
             if weight > 0:
                 pen.rectangle((side + 3, bottom - float(weight) * (bottom - top), side + wide - 4, bottom), fill=BAR)
             pen.text((side + 4, bottom + 3), name.rpartition(".")[2], font=_font(12), fill=FAINT)
 
 
-def _timeline(shot: ShotEvidence, name: str, head: Head) -> Image.Image:
-    """Words by moments: the darker the more of the word's attention."""
+def _timeline(segment: SegmentExplanation, name: str, head: HeadAttention) -> Image.Image:
+    """Words by time: the darker, the larger the weight."""
     label, step = 130, 18
-    if all(moments_alike(row) for row in head.over_time):
+    if all(times_uniform(row) for row in head.over_time):
         image, pen = _row(24)
-        pen.text((MARGIN, 4), f"{name}: every word looked at all moments alike", font=_font(15), fill=FAINT)
+        pen.text((MARGIN, 4), f"{name}: uniform over time for every word", font=_font(15), fill=FAINT)
         return image
-    image, pen = _row(30 + len(shot.words) * step + 22)
+    image, pen = _row(30 + len(segment.words) * step + 22)
     pen.text((MARGIN, 4), f"{name}: attention of each word over time", font=_font(15), fill=FAINT)
-    begin, end = min(shot.start, float(head.times[0])), max(shot.end, float(head.times[-1]))
+    begin, end = min(segment.start, float(head.times[0])), max(segment.end, float(head.times[-1]))
     edges = _edges(head.times, begin, end)
     scale = (WIDTH - 2 * MARGIN - label) / max(end - begin, 1e-9)
 
@@ -170,12 +179,12 @@ def _timeline(shot: ShotEvidence, name: str, head: Head) -> Image.Image:
 
     for word, row in enumerate(strength(head.over_time)):
         top = 28 + word * step
-        pen.text((MARGIN, top + 1), shot.words[word].word[:16], font=_font(13), fill=INK)
-        for moment, dark in enumerate(row.tolist()):
+        pen.text((MARGIN, top + 1), segment.words[word].word[:16], font=_font(13), fill=INK)
+        for number, dark in enumerate(row.tolist()):
             colour = tuple(round(paper * (1 - dark) + bar * dark) for paper, bar in zip(PAPER, BAR, strict=True))
-            pen.rectangle((across(edges[moment]), top, across(edges[moment + 1]) - 1, top + step - 3), fill=colour)
-    bottom = 28 + len(shot.words) * step
-    for mark in shot.marks:
+            pen.rectangle((across(edges[number]), top, across(edges[number + 1]) - 1, top + step - 3), fill=colour)
+    bottom = 28 + len(segment.words) * step
+    for mark in segment.marks:
         at, colour = across(mark.seconds), MARKS[mark.kind][1]
         if mark.word is None:
             pen.line((at, 26, at, bottom), fill=colour, width=3)
@@ -190,6 +199,6 @@ def _timeline(shot: ShotEvidence, name: str, head: Head) -> Image.Image:
 
 
 def _edges(times: FloatArray, begin: float, end: float) -> list[float]:
-    """Each moment reaches half way to the next."""
+    """Borders of the time steps: half way to the next."""
     middles = ((times[1:] + times[:-1]) / 2).tolist()
     return [begin, *middles, end]

@@ -1,4 +1,4 @@
-"""Pictures of a film at the moments that evidence speaks of, read in one go."""
+"""Frames of a video at given times, read in one pass."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -11,21 +11,21 @@ from watchword.explain.overlay import Picture
 from watchword.types import FloatArray
 from watchword.video import At, ShortSide, read_frames
 
-ROUNDED = 1e-3  # seconds: a time that was rounded down is still the frame before
+ROUNDED = 1e-3  # seconds: a time that was rounded down would show the frame before
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Some frames of one film, upright."""
+class FrameSet:
+    """Some frames of one video, upright."""
 
-    seconds: FloatArray        # (K,) ascending: the times that were asked for
+    seconds: FloatArray  # (K,) ascending
     pictures: tuple[Picture, ...]
 
     @classmethod
-    def read(cls, film: Path, seconds: Iterable[float], pixels: int) -> "Pictures":
+    def read(cls, video: Path, seconds: Iterable[float], pixels: int) -> "FrameSet":
         """`pixels` of the shorter side."""
         wanted = sorted({round(float(one), 3) for one in seconds}) or [0.0]
-        frames = read_frames(film, At(tuple(one + ROUNDED for one in wanted)), ShortSide(pixels), report=_known)
+        frames = read_frames(video, At(tuple(one + ROUNDED for one in wanted)), ShortSide(pixels), report=_known)
         return cls(np.array(wanted), tuple(frames.pictures))
 
     def at(self, seconds: float) -> Picture:
@@ -45,4 +45,4 @@ class Pictures:
 
 
 def _known(line: str) -> None:
-    """Damage was reported when the film was described."""
+    """Damage was reported when the video was captioned."""

@@ -1,4 +1,4 @@
-"""Attention on a picture: the one place where weights and boxes become pixels."""
+"""Attention drawn on a frame: the only module of Python in which weights and boxes become pixels."""
 
 from collections.abc import Sequence
 
@@ -6,43 +6,42 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from watchword.explain.attention import Head
-from watchword.explain.peaks import Glance
+from watchword.explain.attention import HeadAttention
+from watchword.explain.peaks import Peak
 from watchword.types import FloatArray
 
 Picture = NDArray[np.uint8]  # (H, W, 3)
 
 PAPER, INK, FAINT = (250, 249, 246), (40, 40, 44), (120, 120, 126)
 ACCENT, BAR, YELLOW, RED = (230, 110, 20), (42, 110, 164), (240, 190, 20), (205, 40, 40)
-RASTER = 96  # pixels of the longer side in which heat is reckoned
-HOT = 4.0    # times as much as if the whole picture were looked at evenly: as hot as it is drawn
-VEIL = 0.85  # how white the least important part becomes: what is there can still be made out
+RASTER = 96  # pixels of the longer side of the heat map before it is scaled up
+HOT = 4.0  # times the uniform weight: the hottest colour
+VEIL = 0.85  # opacity of the white over the least weight: the picture stays visible
 
 
-def paint(picture: Picture, head: Head, seen: Glance) -> Picture:
-    """Boxes by transparency where places are things, heat where they are cells; nothing where all are alike."""
-    if seen.places_alike:
+def paint(picture: Picture, head: HeadAttention, seen: Peak) -> Picture:
+    """Regions by transparency, grid cells as heat; nothing where no location stands out."""
+    if seen.locations_uniform:
         return picture
     if head.boxes.ndim == 3:
-        return veil(picture, seen.places, seen.boxes)
+        return veil(picture, seen.locations, seen.boxes)
     height, width = picture.shape[:2]
-    return glow(picture, heat_of(seen.places, seen.boxes, (width, height)))
+    return glow(picture, heat_of(seen.locations, seen.boxes, (width, height)))
 
 
-def heat_of(places: FloatArray, boxes: FloatArray, size: tuple[int, int]) -> FloatArray:
-    """How much each pixel was looked at: places (N,), boxes (N, 4), size (width, height) -> (height, width), smooth.
+def heat_of(locations: FloatArray, boxes: FloatArray, size: tuple[int, int]) -> FloatArray:
+    """A smooth heat map: weights (N,), boxes (N, 4), size (width, height) -> (height, width).
 
-    1 is as much as if the whole picture were looked at evenly. A small box is hotter than a large one of its weight,
-    and boxes that lie over each other add up.
+    1 is the uniform weight. Of two boxes with one weight the smaller is hotter, and overlapping boxes add up.
     """
-    width, height = (max(1, round(RASTER * side / max(size))) for side in size)  # nobody sees more of a blur
+    width, height = (max(1, round(RASTER * side / max(size))) for side in size)  # a blur needs no more
     heat = np.zeros((height, width), np.float32)
     edges = np.rint(boxes * (width, height, width, height)).astype(int)
-    for weight, (left, top, right, bottom) in zip(places, edges, strict=True):
-        left, top = min(max(left, 0), width - 1), min(max(top, 0), height - 1)  # a narrow box still has a pixel
+    for weight, (left, top, right, bottom) in zip(locations, edges, strict=True):
+        left, top = min(max(left, 0), width - 1), min(max(top, 0), height - 1)  # at least a pixel
         area = heat[top : max(bottom, top + 1), left : max(right, left + 1)]
         area += weight / area.size
-    heat *= width * height / max(float(places.sum()), 1e-12)
+    heat *= width * height / max(float(locations.sum()), 1e-12)
     for _ in range(2):
         heat = _smooth(_smooth(heat).T).T
     full = Image.fromarray(heat).resize(size, Image.Resampling.BICUBIC)
@@ -56,7 +55,7 @@ def _smooth(rows: FloatArray) -> FloatArray:
 
 
 def glow(picture: Picture, heat: FloatArray) -> Picture:
-    """Red over yellow where it is hot, dimmed where it is cold: attention that chooses nothing glows little."""
+    """Red over yellow where it is hot, dimmed where it is cold."""
     hot = (heat / HOT).clip(0, 1)[..., None]
     colour = np.concatenate([np.full_like(hot, 255), 220 * (1 - hot), np.zeros_like(hot)], -1)
     share = 0.55 * hot
@@ -64,16 +63,16 @@ def glow(picture: Picture, heat: FloatArray) -> Picture:
 
 
 def spotlight(picture: Picture, heat: FloatArray) -> Picture:
-    """The picture as bright as it was looked at, the hottest pixel as it is (Fig. 4 of Watch It Twice)."""
+    """The brightness of the picture follows the heat (Fig. 4 of Watch It Twice)."""
     return _pixels((0.15 + 0.85 * heat / max(float(heat.max()), 1e-12))[..., None] * picture)
 
 
-def veil(picture: Picture, places: FloatArray, boxes: FloatArray) -> Picture:
-    """The most salient box unchanged, others the whiter, what is in none the whitest."""
+def veil(picture: Picture, locations: FloatArray, boxes: FloatArray) -> Picture:
+    """White over the picture, the less weight the more; the box with the largest weight stays as it is."""
     height, width = picture.shape[:2]
     clear = np.zeros((height, width), np.float32)
-    strongest = max(float(places.max(initial=0)), 1e-9)
-    for weight, (x0, y0, x1, y1) in zip(places, boxes, strict=True):
+    strongest = max(float(locations.max(initial=0)), 1e-9)
+    for weight, (x0, y0, x1, y1) in zip(locations, boxes, strict=True):
         rows = slice(int(np.floor(y0 * height)), int(np.ceil(y1 * height)))
         columns = slice(int(np.floor(x0 * width)), int(np.ceil(x1 * width)))
         clear[rows, columns] = np.maximum(clear[rows, columns], weight / strongest)

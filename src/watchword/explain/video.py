@@ -1,6 +1,6 @@
-"""Evidence as a film: it plays with what was looked at, words light up at their moments; then word by word.
+"""An explanation as a video: it plays with the attention of all words, then stops at each word's peak.
 
-The pictures come from the same reader as all others, so that odd films (turned, of changing rate) are upright here too.
+Frames come from the same reader as features, so rotated videos and variable frame rates are handled.
 """
 
 from collections.abc import Iterator
@@ -16,60 +16,60 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.errors import WatchwordError
-from watchword.explain.attention import Evidence, ShotEvidence
-from watchword.explain.frames import Pictures
+from watchword.explain.attention import Explanation, SegmentExplanation
+from watchword.explain.frames import FrameSet
 from watchword.explain.overlay import Picture, paint
-from watchword.explain.peaks import Glance, glance, is_even, main_head, strength
+from watchword.explain.peaks import Peak, is_uniform, main_head, peak, strength
 from watchword.video import Rate, ShortSide, iterate_frames, probe
 from watchword.video.container import opened
 
-PIXELS = 360                     # of a picture's shorter side
+PIXELS = 360  # of a picture's shorter side
 MOST_FRAMES_A_SECOND = 25.0
-WORD_SECONDS = 1.2               # that each word is held for, after a film that was described whole
-ENCODERS = {"libx264": {"crf": "23", "preset": "veryfast"}, "mpeg4": {"qscale": "4"}}  # the first that is there
-SOUNDS = {"aac", "mp3", "opus"}          # that can be taken over as they are
+WORD_SECONDS = 1.2  # for each word, after a video that was captioned as a whole
+ENCODERS = {"libx264": {"crf": "23", "preset": "veryfast"}, "mpeg4": {"qscale": "4"}}  # the first that is available
+SOUNDS = {"aac", "mp3", "opus"}  # codecs that are copied
 GROUND, BRIGHT, DULL, LIT, BLUE = (23, 23, 26), (236, 236, 239), (128, 128, 138), (255, 157, 92), (112, 182, 240)
-MARGIN, LINE, ROW = 16, 34, 8    # pixels
+MARGIN, LINE, ROW = 16, 34, 8  # pixels
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A shot as it is drawn."""
+    """A segment and the head that is drawn."""
 
-    shot: ShotEvidence
-    name: str | None             # of the head that is drawn
+    segment: SegmentExplanation
+    name: str | None  # of the head that is drawn
 
-    def moment(self, seconds: float) -> int:
-        return int(np.abs(self.shot.heads[self.name].times - seconds).argmin()) if self.name else 0
+    def step(self, seconds: float) -> int:
+        return int(np.abs(self.segment.heads[self.name].times - seconds).argmin()) if self.name else 0
 
-    def together(self, moment: int) -> Glance | None:
-        """What all words looked at in a moment, each by how much of it comes from there."""
+    def together(self, step: int) -> Peak | None:
+        """The mean attention of all words at a time step."""
         if self.name is None:
             return None
-        head = self.shot.heads[self.name]
-        places = head.weights[:, moment].mean(0)
-        total = float(places.sum())
-        alike = not total or len(places) == 1 or (is_even(places) and int((places > 0).sum()) != 1)
-        return Glance(moment, float(head.times[moment]), 0.0, places / max(total, 1e-12), head.boxes_at(moment), False,
-                      alike)  # fmt: skip
+        head = self.segment.heads[self.name]
+        locations = head.weights[:, step].mean(0)
+        total = float(locations.sum())
+        uniform = not total or len(locations) == 1 or (is_uniform(locations) and int((locations > 0).sum()) != 1)
+        return Peak(step, float(head.times[step]), 0.0, locations / max(total, 1e-12), head.boxes_at(step), False,
+                      uniform)  # fmt: skip
 
-    def lit(self, moment: int) -> list[float]:
-        """How much each word lights up."""
+    def strengths(self, step: int) -> list[float]:
+        """Of each word the strength at a time step, 0..1."""
         if self.name is None:
-            return [0.0] * len(self.shot.words)
-        return strength(self.shot.heads[self.name].over_time)[:, moment].tolist()
+            return [0.0] * len(self.segment.words)
+        return strength(self.segment.heads[self.name].over_time)[:, step].tolist()
 
 
-def write_film(evidence: Evidence, film: Path, target: Path, head: str | None = None) -> None:
+def write_video(explanation: Explanation, video: Path, target: Path, head: str | None = None) -> None:
     """An mp4 file, H.264 where this PyAV can write it."""
-    info = probe(film)
+    info = probe(video)
     rate = Fraction(min(max(info.fps, 1.0), MOST_FRAMES_A_SECOND)).limit_denominator(1000)
-    scenes = [Scene(shot, head if head in shot.heads else main_head(shot)) for shot in evidence.shots]
-    frames = _frames(evidence, film, scenes, rate)
+    scenes = [Scene(segment, head if head in segment.heads else main_head(segment)) for segment in explanation.segments]
+    frames = _frames(explanation, video, scenes, rate)
     first = next(frames)
     try:
         options = {"movflags": "+faststart"}
-        with opened(film) as source, av.open(str(target), "w", format="mp4", options=options) as container:
+        with opened(video) as source, av.open(str(target), "w", format="mp4", options=options) as container:
             stream = _video(container, rate, first.width, first.height)
             sound = Sound(source, container)
             for number, image in enumerate(chain([first], frames)):
@@ -92,29 +92,29 @@ def _video(container: Any, rate: Fraction, width: int, height: int) -> Any:
     raise WatchwordError(f"this PyAV can write none of {', '.join(ENCODERS)}: explain as html instead")
 
 
-def _frames(evidence: Evidence, film: Path, scenes: list[Scene], rate: Fraction) -> Iterator[Image.Image]:
+def _frames(explanation: Explanation, video: Path, scenes: list[Scene], rate: Fraction) -> Iterator[Image.Image]:
     board = Board(scenes)
-    for frames in iterate_frames(film, Rate(float(rate)), ShortSide(PIXELS), report=lambda line: None):
+    for frames in iterate_frames(video, Rate(float(rate)), ShortSide(PIXELS), report=lambda line: None):
         for number, picture in enumerate(frames.pictures):
             seconds = float(frames.times[number])
-            scene = next((one for one in scenes if one.shot.start <= seconds < one.shot.end), None)
+            scene = next((one for one in scenes if one.segment.start <= seconds < one.segment.end), None)
             yield board.draw(picture, scene, seconds)
     if len(scenes) == 1 and scenes[0].name:
-        yield from _word_by_word(film, scenes[0], board, round(WORD_SECONDS * rate))
+        yield from _word_by_word(video, scenes[0], board, round(WORD_SECONDS * rate))
 
 
-def _word_by_word(film: Path, scene: Scene, board: "Board", frames: int) -> Iterator[Image.Image]:
+def _word_by_word(video: Path, scene: Scene, board: "Board", frames: int) -> Iterator[Image.Image]:
     assert scene.name is not None
-    glances = [glance(scene.shot, scene.name, word) for word in range(len(scene.shot.words))]
-    pictures = Pictures.read(film, [one.seconds for one in glances], PIXELS)
-    for word, seen in enumerate(glances):
+    peaks = [peak(scene.segment, scene.name, word) for word in range(len(scene.segment.words))]
+    pictures = FrameSet.read(video, [one.seconds for one in peaks], PIXELS)
+    for word, seen in enumerate(peaks):
         image = board.hold(pictures.at(seen.seconds), scene, word, seen)
         for _ in range(frames):
             yield image
 
 
 class Board:
-    """The picture, and below it the sentence and the timeline of attention."""
+    """A frame, and below it the caption and the timeline of attention."""
 
     def __init__(self, scenes: list[Scene]) -> None:
         self.scenes = scenes
@@ -123,18 +123,18 @@ class Board:
     def draw(self, picture: Picture, scene: Scene | None, seconds: float) -> Image.Image:
         if scene is None:
             return self._board(picture, None, [], seconds)
-        moment = scene.moment(seconds)
-        seen = scene.together(moment)
+        step = scene.step(seconds)
+        seen = scene.together(step)
         painted = picture
         if seen is not None and scene.name is not None:
-            painted = paint(picture, scene.shot.heads[scene.name], seen)
-        return self._board(painted, scene, scene.lit(moment), seconds)
+            painted = paint(picture, scene.segment.heads[scene.name], seen)
+        return self._board(painted, scene, scene.strengths(step), seconds)
 
-    def hold(self, picture: Picture, scene: Scene, word: int, seen: Glance) -> Image.Image:
+    def hold(self, picture: Picture, scene: Scene, word: int, seen: Peak) -> Image.Image:
         """One word alone."""
         assert scene.name is not None
-        alone = [float(number == word) for number in range(len(scene.shot.words))]
-        painted = paint(picture, scene.shot.heads[scene.name], seen)
+        alone = [float(number == word) for number in range(len(scene.segment.words))]
+        painted = paint(picture, scene.segment.heads[scene.name], seen)
         return self._board(painted, scene, alone, seen.seconds)
 
     def _board(self, picture: Picture, scene: Scene | None, lit: list[float], seconds: float) -> Image.Image:
@@ -146,7 +146,7 @@ class Board:
         if scene is None:
             return image
         pen = ImageDraw.Draw(image)
-        for (left, top), word, glow in zip(self.places(scene, width), scene.shot.words, lit, strict=True):
+        for (left, top), word, glow in zip(self.locations(scene, width), scene.segment.words, lit, strict=True):
             colour = tuple(round(dull * (1 - glow) + lit_ * glow) for dull, lit_ in zip(BRIGHT, LIT, strict=True))
             at = (left, height + MARGIN + top)
             pen.text(at, word.word, font=self.font, fill=colour)
@@ -154,23 +154,23 @@ class Board:
                 pen.line((left, at[1] + 28, left + self.font.getlength(word.word), at[1] + 28), fill=LIT, width=2)
         top = height + MARGIN + lines * LINE
         image.paste(self._timeline(self.scenes.index(scene), width - 2 * MARGIN), (MARGIN, top))
-        shot = scene.shot
-        at = MARGIN + (seconds - shot.start) / max(shot.end - shot.start, 1e-9) * (width - 2 * MARGIN)
-        pen.line((at, top - 3, at, top + len(shot.words) * ROW + 2), fill=LIT, width=2)
+        segment = scene.segment
+        at = MARGIN + (seconds - segment.start) / max(segment.end - segment.start, 1e-9) * (width - 2 * MARGIN)
+        pen.line((at, top - 3, at, top + len(segment.words) * ROW + 2), fill=LIT, width=2)
         note = f"{seconds:.1f} s" + (f", {scene.name}" if scene.name else "")
         pen.text((MARGIN, top + rows * ROW + 4), note, font=self.small, fill=DULL)
         return image
 
     def layout(self, width: int) -> tuple[int, int]:
-        """Lines of words and rows of timelines that all shots fit into: a film does not change its size."""
-        lines = max((round(self.places(scene, width)[-1][1] / LINE) + 1 for scene in self.scenes), default=1)
-        return lines, max((len(scene.shot.words) for scene in self.scenes), default=0)
+        """Lines of words and rows of timelines that fit all segments: the size of a video is fixed."""
+        lines = max((round(self.locations(scene, width)[-1][1] / LINE) + 1 for scene in self.scenes), default=1)
+        return lines, max((len(scene.segment.words) for scene in self.scenes), default=0)
 
-    def places(self, scene: Scene, width: int) -> list[tuple[float, float]]:
-        """Where each word stands."""
+    def locations(self, scene: Scene, width: int) -> list[tuple[float, float]]:
+        """The position of each word."""
         found: list[tuple[float, float]] = []
         left, top = float(MARGIN), 0.0
-        for word in scene.shot.words:
+        for word in scene.segment.words:
             long = self.font.getlength(word.word)
             if left + long > width - MARGIN and left > MARGIN:
                 left, top = float(MARGIN), top + LINE
@@ -178,16 +178,16 @@ class Board:
             left += long + 9
         return found
 
-    @lru_cache(maxsize=8)  # noqa: B019 (a board lives as long as its film is written)
+    @lru_cache(maxsize=8)  # noqa: B019 (a board lives while its video is written)
     def _timeline(self, number: int, width: int) -> Image.Image:
-        """Words by moments, the brighter the more of the word's attention."""
+        """Words by time, the brighter, the larger the weight."""
         scene = self.scenes[number]
-        image = Image.new("RGB", (width, max(len(scene.shot.words) * ROW, 1)), GROUND)
+        image = Image.new("RGB", (width, max(len(scene.segment.words) * ROW, 1)), GROUND)
         if scene.name is None:
             return image
-        head, shot = scene.shot.heads[scene.name], scene.shot
+        head, segment = scene.segment.heads[scene.name], scene.segment
         values = strength(head.over_time)  # (T, F)
-        column = [scene.moment(shot.start + (shot.end - shot.start) * (x + 0.5) / width) for x in range(width)]
+        column = [scene.step(segment.start + (segment.end - segment.start) * (x + 0.5) / width) for x in range(width)]
         shade = np.repeat(values[:, column], ROW - 2, 0).reshape(len(values), ROW - 2, width)
         shade = np.pad(shade, ((0, 0), (0, 2), (0, 0))).reshape(-1, width, 1)
         pixels = np.array(GROUND) * (1 - shade) + np.array(BLUE) * shade
@@ -195,7 +195,7 @@ class Board:
 
 
 class Sound:
-    """The film's own sound, taken over packet by packet as the pictures go on; silence where it cannot be."""
+    """Copies the video's audio packet by packet beside the frames; no audio where the codec cannot be copied."""
 
     def __init__(self, source: Any, container: Any) -> None:
         sounds = [one for one in source.streams.audio if one.codec_context and _codec(one) in SOUNDS]
@@ -204,10 +204,10 @@ class Sound:
         if sounds:
             self.stream = container.add_stream_from_template(sounds[0])
             self.packets = source.demux(sounds[0])
-        self.begin = (source.start_time or 0) / 1e6  # the film's zero, as `media` counts
+        self.begin = (source.start_time or 0) / 1e6  # the video's zero, as `media` counts
 
     def reach(self, seconds: float) -> None:
-        """As far as the pictures are."""
+        """Copies packets up to this time."""
         for packet in self.packets:
             if packet.dts is not None and packet.pts is not None:
                 reached = float(packet.pts * packet.time_base) - self.begin

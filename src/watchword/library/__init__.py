@@ -1,8 +1,8 @@
-"""Everything described so far, in one file, to be found again. SQLite and numpy; no torch, no web.
+"""Descriptions of videos in one file, and search. SQLite and numpy; no torch, no web.
 
-    library = Library(default_path())
-    library.add(description, name="beach.mp4", identity="...", source=Path("beach.mp4"), evidence=None)
-    for hit in library.search("dog run"): print(hit.name, hit.start, hit.sentence)
+library = Library(default_path())
+library.add(description, name="beach.mp4", identity="...", source=Path("beach.mp4"), explanation=None)
+for hit in library.search("dog run"): print(hit.name, hit.start, hit.caption)
 """
 
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from watchword.library.library import Library
-from watchword.library.rows import FilmRow, Hit
+from watchword.library.rows import Hit, VideoRow
 
-__all__ = ["FilmRow", "Hit", "Library", "default_path"]
+__all__ = ["Hit", "Library", "VideoRow", "default_path"]
 
 
 def default_path() -> Path:

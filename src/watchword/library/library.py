@@ -1,4 +1,4 @@
-"""A library: films, what was said about their shots, and finding it again. One file."""
+"""A library: videos, the captions of their segments, and search. One file."""
 
 import json
 import os
@@ -12,34 +12,33 @@ from typing import Any
 
 import numpy as np
 
-from watchword.captioning.description import Description, Shot
-from watchword.captioning.writers import read_shot, shot_values
+from watchword.captioning.description import Description, segment_from_dict, segment_to_dict
 from watchword.errors import WatchwordError
-from watchword.library.file import LibraryFile
-from watchword.library.meaning import NEAR, Encoder, as_bytes, cosines, minilm
+from watchword.library.database import Database
+from watchword.library.embedding import NEAR, Encoder, as_bytes, cosines, minilm
 from watchword.library.query import Query, clean
-from watchword.library.rows import FilmRow, Hit
+from watchword.library.rows import Hit, VideoRow
 from watchword.video import shown
 
 INDEXES = ("stems", "spellings")
-MOST_SPELLINGS = 32  # words that an unfinished one may stand for
-AT_ONCE = 256        # sentences that are understood before they are kept
+MAX_SPELLINGS = 32  # words that a prefix may stand for
+BATCH_SIZE = 256  # captions that are embedded before they are stored
 HIT = """
-    SELECT shots.film, films.name, shots.start, shots.end, shots.sentence, shots.confidence
-    FROM shots JOIN films ON films.id = shots.film WHERE shots.id = ?
+    SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence
+    FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
-FILM_COLUMNS = """
-    id, name, seconds, sentence, confidence, added, captioner, source,
-    (SELECT count(*) FROM shots WHERE shots.film = films.id) AS num_shots
+VIDEO_COLUMNS = """
+    id, name, seconds, caption, confidence, added, captioner, source,
+    (SELECT count(*) FROM segments WHERE segments.video = videos.id) AS num_segments
 """
 
 
 class Library:
-    """Films by number. Any thread, and any number of processes, may use one file at the same time."""
+    """Videos by number. Any thread, and any number of processes, may use one file at the same time."""
 
     def __init__(self, path: Path, encoder: Callable[[], Encoder] = minilm) -> None:
-        self.file = LibraryFile(path)
-        self.encoder = encoder  # opened when somebody searches by meaning
+        self.file = Database(path)
+        self.encoder = encoder  # loaded for the first semantic search
 
     @property
     def path(self) -> Path:
@@ -47,10 +46,11 @@ class Library:
 
     @property
     def uploads(self) -> Path:
-        """Beside the file: copies of films that came through the page, and are the library's own."""
-        return self.path.with_name(f"{self.path.name}.films") / "films"
+        """The folder for uploads of the web page, beside the file; `.films` in libraries of version 0.1."""
+        former = self.path.with_name(f"{self.path.name}.films") / "films"
+        return former if former.exists() else self.path.with_name(f"{self.path.name}.uploads") / "videos"
 
-    # --- films -----------------------------------------------------------------------------------------------------
+    # --- videos -----------------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -59,16 +59,16 @@ class Library:
         name: str,
         identity: str,
         source: Path | None,
-        evidence: dict[str, Any] | None,
+        explanation: dict[str, Any] | None,
         added: float | None = None,
     ) -> int:
-        """The film's number. A film of this identity, or one that lay in this place before, is replaced."""
-        place = os.fsencode(source.absolute()) if source else None
+        """The video's number. It replaces a video of this identity, or of this path."""
+        path = os.fsencode(source.absolute()) if source else None
         size, changed = _stamp(source) if source else (None, None)
         with self.file.writing() as connection:
             replaced = connection.execute(
-                "SELECT id FROM films WHERE identity = ? OR source = ? ORDER BY identity <> ?",
-                (clean(identity), place, clean(identity)),
+                "SELECT id FROM videos WHERE identity = ? OR source = ? ORDER BY identity <> ?",
+                (clean(identity), path, clean(identity)),
             ).fetchall()
             for row in replaced:
                 _delete(connection, row["id"])
@@ -76,116 +76,118 @@ class Library:
                 "id": replaced[0]["id"] if replaced else None,
                 "identity": clean(identity),
                 "name": _shown(name),
-                "film": os.fsencode(description.film),
-                "source": place,
+                "path": os.fsencode(description.video),
+                "source": path,
                 "source_size": size,
                 "source_time": changed,
                 "seconds": description.seconds,
-                "sentence": clean(description.sentence),
+                "caption": clean(description.caption),
                 "confidence": description.confidence,
                 "captioner": clean(description.captioner),
                 "warnings": json.dumps(description.warnings),
                 "added": time.time() if added is None else added,
             }
-            film = _insert(connection, "films", values)
-            for shot in description.shots:
-                best = {"sentence": clean(shot.best.text), "confidence": shot.best.confidence}
-                times = {"film": film, "start": shot.start, "end": shot.end}
-                _insert(connection, "shots", times | best | {"content": json.dumps(_shot_values(shot))})
+            video = _insert(connection, "videos", values)
+            for segment in description.segments:
+                best = {"caption": clean(segment.best.text), "confidence": segment.best.confidence}
+                times = {"video": video, "start": segment.start, "end": segment.end}
+                _insert(connection, "segments", times | best | {"content": json.dumps(segment_to_dict(segment))})
             for index in INDEXES:
                 connection.execute(
-                    f"INSERT INTO {index} (rowid, sentence) SELECT id, sentence FROM shots WHERE film = ?", (film,)
+                    f"INSERT INTO {index} (rowid, caption) SELECT id, caption FROM segments WHERE video = ?", (video,)
                 )
-            if evidence is not None:
-                content = zlib.compress(json.dumps(evidence, separators=(",", ":")).encode())
-                _insert(connection, "evidence", {"film": film, "content": content})
-        return film
+            if explanation is not None:
+                content = zlib.compress(json.dumps(explanation, separators=(",", ":")).encode())
+                _insert(connection, "explanations", {"video": video, "content": content})
+        return video
 
-    def remove(self, film: int) -> bool:
-        """Takes every word that was said about a film out of the file; the film itself stays where it is."""
+    def remove(self, video: int) -> bool:
+        """Deletes all that the file has of a video; the video itself stays."""
         with self.file.writing() as connection:
-            is_there = _delete(connection, film)
+            is_there = _delete(connection, video)
         if is_there:
             self.file.tidy()
         return is_there
 
     def count(self) -> int:
         with self.file.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM films").fetchone()[0])
+            return int(connection.execute("SELECT count(*) FROM videos").fetchone()[0])
 
-    def films(self, *, limit: int = 50, offset: int = 0) -> list[FilmRow]:
+    def videos(self, *, limit: int = 50, offset: int = 0) -> list[VideoRow]:
         """The newest first."""
         page = "ORDER BY added DESC, id DESC LIMIT ? OFFSET ?"
         with self.file.reading() as connection:
-            rows = connection.execute(f"SELECT {FILM_COLUMNS} FROM films {page}", (_page(limit), _page(offset)))
-            return [_film(row) for row in rows]
+            rows = connection.execute(f"SELECT {VIDEO_COLUMNS} FROM videos {page}", (_page(limit), _page(offset)))
+            return [_video(row) for row in rows]
 
-    def film(self, film: int) -> FilmRow | None:
+    def video(self, video: int) -> VideoRow | None:
         with self.file.reading() as connection:
-            row = connection.execute(f"SELECT {FILM_COLUMNS} FROM films WHERE id = ?", (film,)).fetchone()
-        return _film(row) if row else None
+            row = connection.execute(f"SELECT {VIDEO_COLUMNS} FROM videos WHERE id = ?", (video,)).fetchone()
+        return _video(row) if row else None
 
-    def description(self, film: int) -> Description:
-        """All that describing.writers need; attention is in the evidence."""
+    def description(self, video: int) -> Description:
+        """What the writers need; attention is in the explanation."""
         with self.file.reading() as connection:
-            row = connection.execute("SELECT * FROM films WHERE id = ?", (film,)).fetchone()
-            shots = connection.execute("SELECT content FROM shots WHERE film = ? ORDER BY id", (film,)).fetchall()
+            row = connection.execute("SELECT * FROM videos WHERE id = ?", (video,)).fetchone()
+            segments = connection.execute(
+                "SELECT content FROM segments WHERE video = ? ORDER BY id", (video,)
+            ).fetchall()
         if row is None:
-            raise WatchwordError(f"no film {film} in {self.path}")
+            raise WatchwordError(f"no video {video} in {self.path}")
         try:
-            found = tuple(read_shot(json.loads(shot["content"])) for shot in shots)
+            found = tuple(segment_from_dict(json.loads(segment["content"])) for segment in segments)
             warnings = tuple(json.loads(row["warnings"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise WatchwordError(f"film {film} of {self.path} is damaged ({error}): add it again") from error
-        return Description(Path(os.fsdecode(row["film"])), row["seconds"], row["captioner"], found, warnings)
+            raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
+        return Description(Path(os.fsdecode(row["path"])), row["seconds"], row["captioner"], found, warnings)
 
-    def evidence(self, film: int) -> dict[str, Any] | None:
+    def explanation(self, video: int) -> dict[str, Any] | None:
         with self.file.reading() as connection:
-            row = connection.execute("SELECT content FROM evidence WHERE film = ?", (film,)).fetchone()
+            row = connection.execute("SELECT content FROM explanations WHERE video = ?", (video,)).fetchone()
         try:
             return json.loads(zlib.decompress(row["content"])) if row else None
         except (ValueError, zlib.error) as error:
-            raise WatchwordError(f"film {film} of {self.path} is damaged ({error}): add it again") from error
+            raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
 
-    # --- what is known ---------------------------------------------------------------------------------------------
+    # --- finding videos --------------------------------------------------------------------------------------------
 
     def find(self, identity: str) -> int | None:
-        """The number of the film with this identity."""
+        """The number of the video with this identity."""
         with self.file.reading() as connection:
-            row = connection.execute("SELECT id FROM films WHERE identity = ?", (clean(identity),)).fetchone()
+            row = connection.execute("SELECT id FROM videos WHERE identity = ?", (clean(identity),)).fetchone()
         return row["id"] if row else None
 
     def find_file(self, path: Path) -> int | None:
-        """The number of the film that was added from this file, if it is still as it was: by place, size and time."""
+        """The number of the video that was added from this file, if its path, size and time are the same."""
         size, changed = _stamp(path)
         if size is None:
             return None
         wanted = (os.fsencode(path.absolute()), size, changed)
         with self.file.reading() as connection:
             row = connection.execute(
-                "SELECT id FROM films WHERE source = ? AND source_size = ? AND source_time = ?", wanted
+                "SELECT id FROM videos WHERE source = ? AND source_size = ? AND source_time = ?", wanted
             ).fetchone()
         return row["id"] if row else None
 
-    def move(self, film: int, source: Path) -> None:
-        """The film lies elsewhere now."""
+    def move(self, video: int, source: Path) -> None:
+        """The video has another path now."""
         size, changed = _stamp(source)
         with self.file.writing() as connection:
             connection.execute(
-                "UPDATE films SET name = ?, source = ?, source_size = ?, source_time = ? WHERE id = ?",
-                (_shown(source.name), os.fsencode(source.absolute()), size, changed, film),
+                "UPDATE videos SET name = ?, source = ?, source_size = ?, source_time = ? WHERE id = ?",
+                (_shown(source.name), os.fsencode(source.absolute()), size, changed, video),
             )
 
     # --- searching -------------------------------------------------------------------------------------------------
 
-    def search(self, query: str, *, limit: int = 20, offset: int = 0, meaning: bool = False) -> list[Hit]:
-        """Moments, the best first; of equally good ones the surest. `meaning`: also what is said in other words."""
-        search = self._search_meaning if meaning else self._search_words
+    def search(self, query: str, *, limit: int = 20, offset: int = 0, semantic: bool = False) -> list[Hit]:
+        """Segments, the best match first, then the most confident. `semantic`: by sentence embedding, not by words."""
+        search = self._search_semantic if semantic else self._search_words
         return search(Query.read(query), _page(limit), _page(offset))
 
-    def count_hits(self, query: str, *, meaning: bool = False) -> int:
-        """How many moments `search` would find without a limit."""
-        if meaning:
+    def count_hits(self, query: str, *, semantic: bool = False) -> int:
+        """How many segments `search` finds without a limit."""
+        if semantic:
             return len(self._near(Query.read(query)))
         with self.file.reading() as connection:
             expression = Query.read(query).expression(lambda word: _beginning_with(connection, word))
@@ -195,81 +197,81 @@ class Library:
             return int(counted.fetchone()[0])
 
     def _search_words(self, query: Query, limit: int, offset: int) -> list[Hit]:
-        mark = secrets.token_hex(8)  # a caption cannot pretend to be marked
+        mark = secrets.token_hex(8)  # no caption contains it
         with self.file.reading() as connection:
             expression = query.expression(lambda word: _beginning_with(connection, word))
             if not expression:
                 return []
             rows = connection.execute(
                 """
-                SELECT shots.film, films.name, shots.start, shots.end, shots.sentence, shots.confidence,
+                SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence,
                        highlight(stems, 0, ?, ?) AS marked, -bm25(stems) AS score
-                FROM stems JOIN shots ON shots.id = stems.rowid JOIN films ON films.id = shots.film
+                FROM stems JOIN segments ON segments.id = stems.rowid JOIN videos ON videos.id = segments.video
                 WHERE stems MATCH ?
-                ORDER BY score DESC, shots.confidence DESC, shots.film, shots.start LIMIT ? OFFSET ?
+                ORDER BY score DESC, segments.confidence DESC, segments.video, segments.start LIMIT ? OFFSET ?
                 """,
                 (mark, mark, expression, limit, offset),
             ).fetchall()
         return [_hit(row, _pieces(row["marked"], mark), row["score"]) for row in rows]
 
-    def _search_meaning(self, query: Query, limit: int, offset: int) -> list[Hit]:
+    def _search_semantic(self, query: Query, limit: int, offset: int) -> list[Hit]:
         near = self._near(query)[offset : offset + limit]
         with self.file.reading() as connection:
-            rows = [(connection.execute(HIT, (shot,)).fetchone(), cosine) for shot, cosine in near]
-        return [_hit(row, ((row["sentence"], False),), cosine) for row, cosine in rows if row]  # one may be gone
+            rows = [(connection.execute(HIT, (segment,)).fetchone(), cosine) for segment, cosine in near]
+        return [_hit(row, ((row["caption"], False),), cosine) for row, cosine in rows if row]  # one may be gone
 
     def _near(self, query: Query) -> list[tuple[int, float]]:
-        """Shots and their cosines, the nearest first."""
+        """Segments and their cosines, the nearest first."""
         if not query.wanted:
             return []
-        self.understand()
+        self.embed()
         encoder = self.encoder()
         (asked,) = encoder.encode([query.text])
         with self.file.reading() as connection:
             unwanted = query.exclusion(lambda word: _beginning_with(connection, word))
-            excluded = "AND shot NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
+            excluded = "AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
             rows = connection.execute(
-                "SELECT shot, vector, confidence FROM vectors JOIN shots ON shots.id = shot "
+                "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
                 f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from a stranger may hold anything
                 (encoder.name, len(as_bytes(asked)), *([unwanted] if unwanted else [])),
             ).fetchall()
         if not rows:
             return []
-        found = cosines(asked, [row["vector"] for row in rows])
-        order = np.lexsort((-np.array([row["confidence"] for row in rows]), -found))  # the last is the first key
-        return [(rows[place]["shot"], float(found[place])) for place in order if found[place] >= NEAR]
+        found = cosines(asked, [one["vector"] for one in rows])
+        order = np.lexsort((-np.array([one["confidence"] for one in rows]), -found))  # by cosine, then by confidence
+        return [(rows[row]["segment"], float(found[row])) for row in order if found[row] >= NEAR]
 
-    def understand(self, report: Callable[[int, int], None] = lambda done, total: None) -> int:
-        """Vectors for sentences that have none yet; how many it were. Searching does it where nobody has before."""
+    def embed(self, report: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Embeds captions that have no vector yet, and says how many. A semantic search does it first."""
         encoder = self.encoder()
         with self.file.reading() as connection:
             rows = connection.execute(
-                "SELECT id, sentence FROM shots "
-                "WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE shot = shots.id AND encoder = ?)",
+                "SELECT id, caption FROM segments "
+                "WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE segment = segments.id AND encoder = ?)",
                 (encoder.name,),
             ).fetchall()
-        shots: dict[str, list[int]] = {}
-        for row in rows:  # what is said often is read once
-            shots.setdefault(row["sentence"], []).append(row["id"])
-        sentences = sorted(shots, key=len)  # of like length together
-        for start in range(0, len(sentences), AT_ONCE):
-            some = sentences[start : start + AT_ONCE]
+        segments: dict[str, list[int]] = {}
+        for row in rows:  # equal captions are embedded once
+            segments.setdefault(row["caption"], []).append(row["id"])
+        captions = sorted(segments, key=len)  # of like length together
+        for start in range(0, len(captions), BATCH_SIZE):
+            some = captions[start : start + BATCH_SIZE]
             vectors = zip(some, map(as_bytes, encoder.encode(some)), strict=True)
-            with self.file.writing() as connection:  # a film may be removed meanwhile
+            with self.file.writing() as connection:  # a video may be removed in between
                 connection.executemany(
-                    "INSERT OR REPLACE INTO vectors SELECT id, ?, ? FROM shots WHERE id = ?",
-                    [(encoder.name, vector, shot) for sentence, vector in vectors for shot in shots[sentence]],
+                    "INSERT OR REPLACE INTO vectors SELECT id, ?, ? FROM segments WHERE id = ?",
+                    [(encoder.name, vector, segment) for caption, vector in vectors for segment in segments[caption]],
                 )
-            report(start + len(some), len(sentences))
-        return len(sentences)
+            report(start + len(some), len(captions))
+        return len(captions)
 
 
 def _beginning_with(connection: sqlite3.Connection, word: str) -> list[str]:
-    """Words of the library that an unfinished one may become."""
+    """Words of the library that begin so."""
     if not word.isalnum():
         return []
     rows = connection.execute(
-        "SELECT term FROM words WHERE term > ? AND term < ? LIMIT ?", (word, word + "\U0010ffff", MOST_SPELLINGS)
+        "SELECT term FROM words WHERE term > ? AND term < ? LIMIT ?", (word, word + "\U0010ffff", MAX_SPELLINGS)
     )
     return [row["term"] for row in rows]
 
@@ -279,25 +281,15 @@ def _pieces(marked: str, mark: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _hit(row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) -> Hit:
-    return Hit(
-        row["film"], row["name"], row["start"], row["end"], row["sentence"], row["confidence"], pieces, rank
-    )
+    return Hit(row["video"], row["name"], row["start"], row["end"], row["caption"], row["confidence"], pieces, rank)
 
 
-def _film(row: sqlite3.Row) -> FilmRow:
+def _video(row: sqlite3.Row) -> VideoRow:
     source = Path(os.fsdecode(row["source"])) if row["source"] is not None else None
-    return FilmRow(
-        row["id"], row["name"], row["seconds"], row["sentence"], row["confidence"], row["num_shots"], row["added"],
+    return VideoRow(
+        row["id"], row["name"], row["seconds"], row["caption"], row["confidence"], row["num_segments"], row["added"],
         row["captioner"], source,
     )  # fmt: skip
-
-
-def _shot_values(shot: Shot) -> dict[str, Any]:
-    """As the writers write it, but not rounded where they would round again: they must say the same of what is read."""
-    values = shot_values(shot) | {"start": shot.start, "end": shot.end}
-    for kept, sentence in zip([values, *values["alternatives"]], shot.sentences, strict=True):
-        kept["confidence"] = sentence.confidence
-    return values
 
 
 def _insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> int:
@@ -308,21 +300,21 @@ def _insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) 
 
 
 def _shown(name: str) -> str:
-    """A name that can be shown on one line, whatever a file system or a stranger made it of."""
+    """A name on one printable line."""
     try:
         return shown(Path(name))
     except UnicodeEncodeError:  # half a character, which no file system gives
         return shown(Path(clean(name)))
 
 
-def _delete(connection: sqlite3.Connection, film: int) -> bool:
-    """Shots, evidence and vectors go with their film; the indexes must be told first what they lose."""
+def _delete(connection: sqlite3.Connection, video: int) -> bool:
+    """Segments, explanation and vectors go with their video; the text indexes need the old rows first."""
     for index in INDEXES:
         connection.execute(
-            f"INSERT INTO {index} ({index}, rowid, sentence) SELECT 'delete', id, sentence FROM shots WHERE film = ?",
-            (film,),
+            f"INSERT INTO {index} ({index}, rowid, caption) SELECT 'delete', id, caption FROM segments WHERE video = ?",
+            (video,),
         )
-    return connection.execute("DELETE FROM films WHERE id = ?", (film,)).rowcount > 0
+    return connection.execute("DELETE FROM videos WHERE id = ?", (video,)).rowcount > 0
 
 
 def _stamp(path: Path) -> tuple[int | None, int | None]:

@@ -1,9 +1,9 @@
-"""What a person types into a search box becomes an expression of FTS5: any text is a query, none is an error.
+"""A search query as an FTS5 expression: any text is valid.
 
-    dog running        both words, in any form (stems); the last one may be unfinished
-    run* dog           any word may be
-    "dog is running"   these words in this order
-    dog -cat           films of dogs without cats
+dog running        both words, in any form (stems); the last one may be a prefix
+run* dog           any word may be one
+"dog is running"   these words in this order
+dog -cat           captions with dog and without cat
 """
 
 import re
@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MOST_TERMS = 64            # of a query; FTS5 allows 256 in an expression
+MAX_TERMS = 64  # of a query; FTS5 allows 256 in an expression
 TERM = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
-# Nobody who looks for "the dog" means to miss "a dog": left out, except in quotes and where nothing else is said.
-LOOSE = frozenset("a an the is are was were am be been being".split())
+# A search for "the dog" should find "a dog": left out, except in quotes and where the query has nothing else.
+STOP_WORDS = frozenset("a an the is are was were am be been being".split())
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """What must be there, and what must not."""
+    """Terms that must occur, and terms that must not."""
 
     wanted: tuple[Term, ...]
     unwanted: tuple[Term, ...]
@@ -36,13 +36,13 @@ class Query:
     @classmethod
     def read(cls, text: str) -> "Query":
         terms: dict[bool, list[Term]] = {True: [], False: []}
-        for minus, phrase, word in TERM.findall(clean(text))[:MOST_TERMS]:
+        for minus, phrase, word in TERM.findall(clean(text))[:MAX_TERMS]:
             if has_words(phrase or word):
                 terms[not minus].append(Term(phrase or word.rstrip("*"), bool(phrase), word.endswith("*")))
         wanted = terms[True]
         if wanted and not wanted[-1].is_phrase and not text[-1:].isspace():
             wanted[-1] = Term(wanted[-1].text, is_prefix=True)
-        telling = [term for term in wanted if term.is_phrase or term.text.lower() not in LOOSE]
+        telling = [term for term in wanted if term.is_phrase or term.text.lower() not in STOP_WORDS]
         return cls(tuple(telling or wanted), tuple(terms[False]))
 
     def expression(self, beginning_with: Callable[[str], Sequence[str]]) -> str:
@@ -57,12 +57,12 @@ class Query:
 
     @property
     def text(self) -> str:
-        """What is wanted as plain text, for searching by meaning."""
+        """What is wanted as plain text, for semantic search."""
         return " ".join(term.text for term in self.wanted)
 
 
 def _expression(term: Term, beginning_with: Callable[[str], Sequence[str]]) -> str:
-    """The whole word counts twice where it may be unfinished: "man" finds "man" before "mango"."""
+    """A prefix that is a whole word counts twice: "man" finds "man" before "mango"."""
     whole = f'"{term.text}"'
     if not term.is_prefix:
         return whole
@@ -71,7 +71,7 @@ def _expression(term: Term, beginning_with: Callable[[str], Sequence[str]]) -> s
 
 
 def clean(text: str) -> str:
-    """Text that SQLite takes as it is: no end of string within, no halves of characters."""
+    """Text without NUL and lone surrogates, which SQLite does not take."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
 
 

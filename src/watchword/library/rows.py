@@ -1,33 +1,33 @@
-"""What a library answers with."""
+"""What a library returns."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
-class FilmRow:
-    """A film on the shelf."""
+class VideoRow:
+    """A video of the library."""
 
     id: int
-    name: str                 # for people: any terminal or page can show it, whatever bytes the file's name has
+    name: str  # printable, whatever bytes the file's name has
     seconds: float
-    sentence: str             # the surest
+    caption: str  # the most confident
     confidence: float
-    num_shots: int
-    added: float              # seconds since 1970
+    num_segments: int
+    added: float  # seconds since 1970
     captioner: str
-    source: Path | None       # where the film lay when it was added
+    source: Path | None  # its path when it was added
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A moment of a film that a search has found."""
+    """A segment that a search has found."""
 
-    film: int
+    video: int
     name: str
-    start: float              # seconds: where to jump to
+    start: float  # seconds
     end: float
-    sentence: str
+    caption: str
     confidence: float
-    pieces: tuple[tuple[str, bool], ...]  # the sentence in pieces, and whether each was searched for
-    rank: float               # more is better: bm25 of the words, or the cosine of the meanings
+    pieces: tuple[tuple[str, bool], ...]  # the caption in pieces, and whether each matches the query
+    rank: float  # higher is better: BM25, or the cosine of sentence embeddings

@@ -158,3 +158,19 @@ def diversity(captions: Sequence[Sequence[str]], training: Iterable[Sequence[str
         different=len(set(sentences)) / len(sentences),
         novel=novel,
     )
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's rho with mean ranks for ties; 0 where one side is constant."""
+    ranks = [_ranks(np.asarray(values, np.float64)) for values in (one, other)]
+    spreads = [values.std() for values in ranks]
+    if min(spreads) == 0:
+        return 0.0
+    return float(((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())).mean() / (spreads[0] * spreads[1]))
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, rows, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = counts.cumsum()
+    middle: NDArray[np.float64] = (ends - (counts - 1) / 2)[rows]
+    return middle

@@ -46,6 +46,7 @@ from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, PAD, Memory, State, Step, Stream, Streams
+from watchword.types import Bars, Diagnostics
 
 Variant = Literal["top_only", "single", "mlp", "max_pool", "average_pool", "hypercolumn", "soft", "hard"]
 
@@ -202,6 +203,13 @@ class DualAFR(Captioner):
             state = self.step(words, memory, state).state
             found.append(state["layer_weights"])
         return torch.stack(found, 2)
+
+    def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
+        """beta of Eq. 7 for each word, the lowest layer first."""
+        if len(self.layers) < 2:
+            return Diagnostics()
+        weights = self.layer_weights(streams, caption)[0, 0].numpy()  # (T, L)
+        return Diagnostics(bars=(Bars("layers", tuple(self.layers), weights),))
 
     def in_full(self, locations: Tensor, begins: Tensor, memory: Memory) -> Tensor:
         """alpha on the stream's own axes, (B, S, F, N); uniform for the first word (h_1 is a mean)."""

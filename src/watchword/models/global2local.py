@@ -33,7 +33,8 @@ from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.projection import Projection
 from watchword.layers.time_steps import folding, nearest, time_step_means
 from watchword.models.captioner import Captioner, CaptionerConfig
-from watchword.tensors import Memory, State, Step, Streams
+from watchword.tensors import BOS, Memory, State, Step, Streams
+from watchword.types import Diagnostics, Mark
 
 LEAST_WEIGHT = 1e-8  # of a frame that has regions: every one can be chosen, however sure the attention is of another
 
@@ -179,6 +180,21 @@ class Global2Local(Captioner):
         else:
             context = _gathered_sum(values, chosen, weights * rows.amax(-1, keepdim=True))
         return context, looked / rows.sum((-2, -1)).clamp(min=LEAST_WEIGHT)[..., None, None]
+
+    def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
+        """The k frames selected for each word (Eq. 8); the regions of others have no weight."""
+        if not self.local:
+            return Diagnostics()
+        regions = self.roles["regions"]
+        memory, state = self.encode(streams)
+        weights = []
+        for words in (torch.full_like(caption[:, :, 0], BOS), *caption[:, :, :-1].unbind(2)):
+            step = self.step(words, memory, state)
+            weights.append(step.attention[f"local:{regions}"][0, 0].sum(-1))  # (F,)
+            state = step.state
+        times = streams[regions].times[0]
+        chosen = torch.stack(weights).nonzero().tolist()
+        return Diagnostics(tuple(Mark("chosen_frame", float(times[frame]), word) for word, frame in chosen))
 
 
 def _gathered_sum(values: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:

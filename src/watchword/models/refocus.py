@@ -38,6 +38,7 @@ from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
+from watchword.types import Diagnostics, Mark
 
 # modules in checkpoints written before 0.2
 RENAMED = {"watcher": "encoder", "project_places": "project_locations", "over_places": "over_locations"}
@@ -156,6 +157,18 @@ class Refocus(Captioner):
         if self.training and not bool(self.fixed) and self.settings.training_key == "drawn":
             return torch.multinomial(relevance.exp(), 1).squeeze(1)
         return relevance.argmax(-1)  # Eq. 11
+
+    def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
+        """Both key frames: the middle one, and the one that the first pass found most relevant (Eq. 11).
+
+        A model of one pass (`kbigru`) starts in the middle of every video, which says nothing about this one.
+        """
+        if int(self.passes) < 2:
+            return Diagnostics()
+        times = streams[self.temporal].times[0]
+        *_, key = self.encode_passes(streams)
+        first = Mark("first_key_frame", float(times[int(self.middle_frames(streams)[0])]))
+        return Diagnostics((first, Mark("key_frame", float(times[int(key[0])]))))
 
     def middle_frames(self, streams: Streams) -> Tensor:
         """The key frame of the first look, (B,)."""

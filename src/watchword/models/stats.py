@@ -43,6 +43,7 @@ from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, CATEGORY, Memory, State, Step, Streams
+from watchword.types import Bars, Diagnostics
 
 Pooling = Literal["mean", "lstm", "mean_lstm", "attention", "mean_attention", "ranked", "mean_ranked"]
 TINY = 1e-12  # a location that the chosen time step does not show
@@ -290,6 +291,18 @@ class Stats(Captioner):
     def share_of_st(self, state: State) -> dict[str, Tensor]:
         """Of the word that was last thought of, by stream: how much Eq. 12 gave to ST, (B, S)."""
         return {name: state[f"{name}.share"].squeeze(-1) for name in self.looked_at}
+
+    def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
+        """The weights of Eq. 12 for each word and stream: ST against TS."""
+        if self.config.variant != "stats":
+            return Diagnostics()
+        shares = [self.share_of_st(state) for state in self.retrace(streams, caption)]
+        bars = []
+        for stream in self.looked_at:
+            share = torch.stack([one[stream][0, 0] for one in shares])  # (T,)
+            weights = torch.stack([share, 1 - share], 1).numpy()
+            bars.append(Bars(f"branches over {stream}", ("ST", "TS"), weights))
+        return Diagnostics(bars=tuple(bars))
 
     def _look(self, row: int, query: Tensor, memory: Memory) -> tuple[Seen, Tensor]:
         """One stream: what is seen, before Eq. 12's tanh, and the share of ST (B, S, 1)."""

@@ -1,13 +1,13 @@
-"""Watchword on a page: films are dropped in, described one after the other, kept, found again. FastAPI; no torch here.
+"""The server: upload videos, caption them one after the other, keep and search the results. FastAPI; no torch here.
 
-| file | what it does |
+| file | content |
 |---|---|
-| `server`, `service` | the endpoints, and what they work with |
-| `answers`, `reference` | what they answer, as OpenAPI and as a page to read |
-| `guarding` | who may ask: host, origin, token; what browsers may do with the answers |
-| `uploads` | bytes of a stranger to a file of ours |
-| `jobs`, `working` | what waits, what is being described; survives a killed server |
-| `children` | processes that a film may break |
-| `looking`, `telling` | what runs in them: is it a film, a picture of it; what is to be seen in it |
-| `shelf` | where everything lies, and clean deletion |
+| `app`, `service` | the endpoints, and the objects behind them |
+| `schemas`, `api_docs` | responses as OpenAPI and as a page |
+| `auth` | access: host, origin, token; security headers |
+| `uploads` | request bodies to files |
+| `jobs`, `worker` | the queue, which survives a killed server, and the thread that works on it |
+| `subprocesses` | processes with limits, in which videos are decoded |
+| `probe_pool`, `caption_process` | what runs in them: checking files and reading frames; captioning |
+| `storage` | where files lie, and their deletion |
 """

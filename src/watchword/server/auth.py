@@ -1,8 +1,7 @@
-"""Who may ask, and what a browser may do with the answer.
+"""Access to the server, and the security headers of its responses.
 
-A page of a stranger, open in the same browser, must not read or change anything here: a name that is bound to our
-address (DNS rebinding) fails by its `Host`, a request from another page by its `Origin` or `Sec-Fetch-Site`. Whoever is
-not on this machine needs the token.
+A foreign page in the same browser must not read or change anything: DNS rebinding fails by the `Host` header, requests
+from other pages fail by `Origin` or `Sec-Fetch-Site`. Clients on other machines need the token.
 """
 
 import hmac
@@ -33,17 +32,17 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Door:
-    """Whom to let in."""
+class AccessPolicy:
+    """Which requests are accepted."""
 
-    names: frozenset[str]     # hosts by name, small letters
-    any_address: bool         # hosts by number too: a stranger's page has a name
+    names: frozenset[str]  # host names, lower case
+    any_address: bool  # IP addresses as hosts too: a foreign page has a name
     token: str | None
     cookie: str = "watchword"
 
     @classmethod
-    def of(cls, host: str, port: int, names: Iterable[str], token: str) -> "Door":
-        """On loopback, without other names, whoever is on this machine may come in; elsewhere a token is needed."""
+    def of(cls, host: str, port: int, names: Iterable[str], token: str) -> "AccessPolicy":
+        """No token on loopback without other names; a token for everything else."""
         others = frozenset(name.lower().rstrip(".") for name in names)
         cookie = f"watchword_{port}"  # browsers send cookies to all ports of a host
         if is_loopback(host) and not others:
@@ -51,7 +50,7 @@ class Door:
         ours = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
         return cls(others | ours, True, token, cookie)
 
-    def knows_host(self, header: str) -> bool:
+    def accepts_host(self, header: str) -> bool:
         found = HOST.fullmatch(header)
         if found is None:
             return False
@@ -62,7 +61,7 @@ class Door:
             return name in self.names
         return self.any_address or address.is_loopback
 
-    def is_token(self, word: str | None) -> bool:
+    def accepts(self, word: str | None) -> bool:
         return self.token is None or (word is not None and hmac.compare_digest(word.encode(), self.token.encode()))
 
 
@@ -73,11 +72,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class Guard:
-    """In front of everything."""
+class AuthMiddleware:
+    """Runs before every endpoint."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
-        self.app, self.door = app, door
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+        self.app, self.policy = app, policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -96,36 +95,38 @@ class Guard:
         await app(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """What to answer to those who may not come in."""
+        """The response to a request that is not accepted."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
-        if scope["type"] != "http" or len(hosts) != 1 or not self.door.knows_host(hosts[0]):
-            line = "this server is not known by that name: open the address that watchword serve printed (--allow-host)"
+        if scope["type"] != "http" or len(hosts) != 1 or not self.policy.accepts_host(hosts[0]):
+            line = (
+                "unknown host name: open the address that watchword serve printed, or start it with --allow-host NAME"
+            )
             return _refused(421, line)
         is_front = scope["path"] == "/" and scope["method"] in {"GET", "HEAD"}
         origins, site = headers.getlist("origin"), headers.get("sec-fetch-site", "none")
-        is_visit = is_front and headers.get("sec-fetch-mode") == "navigate"  # a link to us
+        is_visit = is_front and headers.get("sec-fetch-mode") == "navigate"  # a link to this server
         is_ours = not origins or origins in ([f"http://{hosts[0]}"], [f"https://{hosts[0]}"])
         if not is_ours or (site not in {"same-origin", "none"} and not is_visit):
             return _refused(403, "pages of other origins may not use this server")
-        if self.door.token is None:
+        if self.policy.token is None:
             return None
         return self._without_token(scope, headers, is_front)
 
     def _without_token(self, scope: Scope, headers: Headers, is_front: bool) -> Response | None:
         words = parse_qsl(scope["query_string"].decode("latin-1"))
         given = dict(words).get("token") if is_front else None
-        if given is not None and self.door.is_token(given):
+        if given is not None and self.policy.accepts(given):
             rest = urlencode([(name, value) for name, value in words if name != "token"])
-            welcome = RedirectResponse(f"/?{rest}" if rest else "/", 303)  # out of the address, which people share
-            welcome.set_cookie(self.door.cookie, given, 30 * 24 * 3600, httponly=True, samesite="strict")
+            welcome = RedirectResponse(f"/?{rest}" if rest else "/", 303)  # out of the address, which may be shared
+            welcome.set_cookie(self.policy.cookie, given, 30 * 24 * 3600, httponly=True, samesite="strict")
             return welcome
         kind, _, word = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self.door.is_token(word.strip()):
+        if kind.lower() == "bearer" and self.policy.accepts(word.strip()):
             return None
-        if self.door.is_token(cookie_parser(headers.get("cookie", "")).get(self.door.cookie)):
+        if self.policy.accepts(cookie_parser(headers.get("cookie", "")).get(self.policy.cookie)):
             return None
-        line = "this server asks for its token: open the address with ?token=... that watchword serve printed"
+        line = "this server needs its token: open the address with ?token=... that watchword serve printed"
         answer = _refused(401, line)
         answer.headers["www-authenticate"] = "Bearer"
         return answer

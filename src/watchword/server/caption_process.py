@@ -1,9 +1,9 @@
-"""In a child: one captioner in memory, which describes film after film.
+"""A process that holds one captioner and captions video after video.
 
     python -m watchword.server.caption_process [MODEL]
 
-The whole of describing is done here, not decoding alone: pixels of a film are many, and sentences are few, so this is
-where the line between two processes is cheapest; and torch stays out of the server.
+All of captioning runs here, not only decoding: frames are many and captions are few, so little data crosses the border
+of the process, and torch stays out of the server.
 """
 
 import sys
@@ -12,129 +12,114 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchword.captioning.description import Description, Shot
-from watchword.captioning.options import Asked
-from watchword.captioning.writers import read_shot, shot_values
+from watchword.captioning.description import Description, Segment, description_from_dict, description_to_dict
+from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video
 from watchword.errors import WatchwordError
-from watchword.library.meaning import has_minilm
-from watchword.server.subprocesses import Child, Message, answer_questions
+from watchword.library.embedding import has_minilm
+from watchword.server.subprocesses import Message, Subprocess, serve_requests
 from watchword.video import read_timeline, shown
 
 if TYPE_CHECKING:
-    from watchword.captioning.captioner import Describer
+    from watchword.captioning.captioner import Captioner
 
-MEMORY_BYTES = 4 << 30     # more than the networks take themselves
-SILENCE_SECONDS = 900.0    # between two shots; a dead decoder is found by its CPU time long before
-ALTERNATIVES = 3           # sentences for each shot
+MEMORY_BYTES = 4 << 30  # more than the networks need
+SILENCE_SECONDS = 900.0  # between two segments; CPU limits find a dead decoder long before
+OPTIONS = DescribeOptions(top=3)
 
 
 @dataclass(frozen=True)
-class Told:
-    """How far a film is described; `description` when it is done."""
+class CaptionUpdate:
+    """How far a video is captioned; `description` at the end."""
 
-    reached: float
-    sentence: str
+    reached: float  # seconds
+    caption: str
     description: Description | None = None
-    evidence: dict[str, Any] | None = None
+    explanation: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
-class Greeting:
-    """Who is there."""
+class CaptionerInfo:
+    """The captioner of the process."""
 
     captioner: str
-    hint: str        # how to get a better one
-    meaning: bool    # whether sentences can be searched by meaning: asked here, where torch is
+    hint: str  # how to get a better one
+    semantic_search: bool  # whether captions can be embedded; known where torch is
 
 
-class Teller:
-    """The captioner, as the server sees it."""
+class CaptionProcess:
+    """The process as the server uses it."""
 
     def __init__(self, model: str | None) -> None:
         words = [model] if model else []
-        self.child = Child("watchword.server.caption_process", *words, silence_seconds=SILENCE_SECONDS)
+        self.process = Subprocess("watchword.server.caption_process", *words, silence_seconds=SILENCE_SECONDS)
 
-    def greet(self) -> Greeting:
-        """A captioner that cannot work is told at the start."""
-        (hello,) = self.child.ask({"cpu_seconds": 600})
-        return Greeting(**hello)
+    def info(self) -> CaptionerInfo:
+        """Loads the captioner: one that cannot be loaded is an error at the start."""
+        (values,) = self.process.request({"cpu_seconds": 600})
+        return CaptionerInfo(**values)
 
-    def tell(self, path: Path, name: str, seconds: float) -> Generator[Told]:
-        question = {"film": str(path), "name": name, "cpu_seconds": 120 + 20 * seconds}
-        for message in self.child.ask(question):
-            description = read_description(message["description"]) if "description" in message else None
-            yield Told(float(message["reached"]), str(message["sentence"]), description, message.get("evidence"))
+    def describe(self, path: Path, name: str, seconds: float) -> Generator[CaptionUpdate]:
+        request = {"video": str(path), "name": name, "cpu_seconds": 120 + 20 * seconds}
+        for message in self.process.request(request):
+            description = description_from_dict(message["description"]) if "description" in message else None
+            yield CaptionUpdate(
+                float(message["reached"]), str(message["caption"]), description, message.get("explanation")
+            )
 
     def stop(self) -> None:
-        self.child.stop()
+        self.process.stop()
 
 
-def description_values(description: Description) -> dict[str, Any]:
-    """As the writers have it, but times exact: a film described whole ends where its shot does."""
-    shots = [shot_values(shot) | {"start": shot.start, "end": shot.end} for shot in description.shots]
-    return {
-        "name": str(description.film), "seconds": description.seconds, "captioner": description.captioner,
-        "shots": shots, "warnings": list(description.warnings),
-    }  # fmt: skip
+# --- inside the process --------------------------------------------------------------------------------------------
 
 
-def read_description(values: dict[str, Any]) -> Description:
-    shots = tuple(read_shot(shot) for shot in values["shots"])
-    warnings = tuple(map(str, values["warnings"]))
-    return Description(Path(values["name"]), values["seconds"], values["captioner"], shots, warnings)
-
-
-# --- inside the child ----------------------------------------------------------------------------------------------
-
-
-class Telling:
-    """Answers with one message for each shot, and the whole at the end."""
+class CaptionHandler:
+    """Responds with a message for each segment, and the whole description at the end."""
 
     def __init__(self, model: str | None) -> None:
         self.model = model
-        self.describer: Describer | None = None
+        self.captioner: Captioner | None = None
 
-    def answer(self, question: Message) -> Iterator[Message]:
-        describer = self.open()
-        if "film" not in question:
-            yield {"captioner": describer.name, "hint": describer.hint, "meaning": has_minilm()}
+    def handle(self, request: Message) -> Iterator[Message]:
+        captioner = self.load()
+        if "video" not in request:
+            yield {"captioner": captioner.name, "hint": captioner.hint, "semantic_search": has_minilm()}
             return
-        path, name = Path(question["film"]), question["name"]
+        path, name = Path(request["video"]), request["name"]
         try:
-            yield from self.tell(path, name)
+            yield from self.describe(path, name)
         except WatchwordError as error:
             raise WatchwordError(renamed(str(error), path, name)) from error
 
-    def open(self) -> "Describer":
-        if self.describer is None:
-            from watchword.captioning.captioner import Describer
+    def load(self) -> "Captioner":
+        if self.captioner is None:
+            from watchword.captioning.captioner import Captioner
 
-            self.describer = Describer.open(self.model)
-        return self.describer
+            self.captioner = Captioner.load(self.model)
+        return self.captioner
 
-    def tell(self, path: Path, name: str) -> Iterator[Message]:
-        from watchword.captioning.attention import evidence_of
-        from watchword.captioning.merge import join_alike
+    def describe(self, path: Path, name: str) -> Iterator[Message]:
+        from watchword.explain.attention import Explanation
 
-        describer, warnings, shots = self.open(), list[str](), list[Shot]()
+        captioner, warnings, segments = self.load(), list[str](), list[Segment]()
         seconds = read_timeline(path, warnings.append).end
-        for shot in describer.shots(path, seconds, warnings, Asked(top=ALTERNATIVES)):
-            shots.append(shot)
-            yield {"reached": shot.end, "sentence": shot.best.text}
-        lines = tuple(dict.fromkeys(renamed(line, path, name) for line in warnings))
-        description = Description(Path(name), seconds, describer.name, tuple(join_alike(shots)), lines)
+        for segment in caption_video(captioner, path, OPTIONS, seconds=seconds, warnings=warnings):
+            segments.append(segment)
+            yield {"reached": segment.end, "caption": segment.best.text}
+        lines = [renamed(line, path, name) for line in warnings]
+        description = assemble(Path(name), seconds, captioner.name, segments, lines, OPTIONS)
         yield {
-            "reached": seconds, "sentence": description.sentence,
-            "description": description_values(description), "evidence": evidence_of(description).values(),
+            "reached": seconds, "caption": description.caption,
+            "description": description_to_dict(description), "explanation": Explanation.of(description).values(),
         }  # fmt: skip
 
 
 def renamed(line: str, path: Path, name: str) -> str:
-    """People know their film by its name, and need not know where we keep it."""
+    """Messages show the name of the upload, not the path of its file."""
     return line.replace(shown(path), name)
 
 
 if __name__ == "__main__":
-    import watchword.captioning.captioner  # noqa: F401 - torch, before memory is counted
+    import watchword.captioning.captioner  # noqa: F401 - torch, before memory is limited
 
-    answer_questions(Telling(sys.argv[1] if len(sys.argv) > 1 else None).answer, memory_bytes=MEMORY_BYTES)
+    serve_requests(CaptionHandler(sys.argv[1] if len(sys.argv) > 1 else None).handle, memory_bytes=MEMORY_BYTES)

@@ -1,7 +1,7 @@
-"""Films that wait to be described, in a file: a killed server, started again, goes on with them.
+"""The queue of uploads, in a file: a killed server continues when it is started again.
 
-One server holds the file (SQLite's exclusive lock, which the system takes back from a process that was killed), so two
-servers never describe the same upload. Every change is on disk before anybody is told of it.
+One server holds the file by SQLite's exclusive lock, so two servers never caption the same upload. Every change is on
+disk before it is reported.
 """
 
 import secrets
@@ -18,37 +18,40 @@ from watchword.errors import WatchwordError
 
 State = Literal["waiting", "working", "done", "failed", "cancelled"]
 FINAL: tuple[State, ...] = ("done", "failed", "cancelled")
-TRIES = 3             # times that a film may end its describer or the server before it is given up
-KEPT = 200            # final jobs that are remembered
+TRIES = 3  # attempts, if a video ends its process or the server
+KEPT = 200  # finished jobs that are kept
 
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order of coming
+    number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order of uploads
     id TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL,                         -- for people; never part of a path
-    file TEXT NOT NULL,                         -- a name of ours in the folder of uploads
+    name TEXT NOT NULL,                         -- any text; never part of a path
+    file TEXT NOT NULL,                         -- its name in the folder of uploads
     identity TEXT NOT NULL,
     seconds REAL NOT NULL,
     added REAL NOT NULL,
     state TEXT NOT NULL DEFAULT 'waiting',
     tries INTEGER NOT NULL DEFAULT 0,
     done_seconds REAL NOT NULL DEFAULT 0,
-    sentence TEXT NOT NULL DEFAULT '',
-    film INTEGER,
-    problem TEXT
+    caption TEXT NOT NULL DEFAULT '',
+    video INTEGER,
+    error TEXT
 )
 """
 
 
+RENAMED = {"sentence": "caption", "film": "video", "problem": "error"}  # columns of version 1
+
+
 class QueueFull(WatchwordError):  # noqa: N818
-    """No place is free."""
+    """The queue is full."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """An upload and what became of it."""
+    """An upload and its state."""
 
     number: int
     id: str
@@ -60,9 +63,9 @@ class Job:
     state: State
     tries: int
     done_seconds: float
-    sentence: str
-    film: int | None
-    problem: str | None
+    caption: str
+    video: int | None
+    error: str | None
 
     @property
     def is_final(self) -> bool:
@@ -74,7 +77,7 @@ class Jobs:
 
     def __init__(self, path: Path, places: int) -> None:
         self.path, self.places = path, places
-        self.coming = 0                                # uploads that have a place and are not jobs yet
+        self.coming = 0  # uploads that hold a place and are not jobs yet
         self.changed = threading.Condition(threading.RLock())
         try:
             self.connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -83,11 +86,14 @@ class Jobs:
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.execute("PRAGMA secure_delete = ON")
-            self.connection.execute("BEGIN EXCLUSIVE")  # from here on it is ours alone
-            self.connection.execute(SCHEMA)
+            self.connection.execute("BEGIN EXCLUSIVE")  # from here on no other process can open it
             (version,) = self.connection.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
                 raise WatchwordError(f"{path} was made by a newer watchword: update watchword")
+            if version == 1:
+                for old, new in RENAMED.items():
+                    self.connection.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
+            self.connection.execute(SCHEMA)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
             self.connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -95,21 +101,21 @@ class Jobs:
                 raise WatchwordError(
                     f"another watchword serve has this library open ({path.parent}): use its page, or --library FILE"
                 ) from error
-            raise WatchwordError(f"{path} is damaged ({error}): delete it; what was described is kept") from error
+            raise WatchwordError(f"{path} is damaged ({error}): delete it; finished videos are kept") from error
         self.recover()
 
     def close(self) -> None:
         with self.changed:
             self.connection.close()
 
-    # --- coming in -------------------------------------------------------------------------------------------------
+    # --- uploads --------------------------------------------------------------------------------------------------
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place in the queue, held from an upload's first byte on; QueueFull where there is none."""
+        """A place in the queue, held from an upload's first byte on; QueueFull if there is none."""
         with self.changed:
             if self.coming + len(self._rows("state = 'waiting'")) >= self.places:
-                raise QueueFull(f"{self.places} films are waiting already: try again when some are done")
+                raise QueueFull(f"{self.places} videos are waiting already: try again later")
             self.coming += 1
         try:
             yield
@@ -130,18 +136,18 @@ class Jobs:
             assert found is not None
             return found
 
-    # --- being worked on -------------------------------------------------------------------------------------------
+    # --- the worker ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """What was being worked on when we were stopped waits again; a film that stops us every time is given up."""
+        """Jobs that were interrupted wait again; a video that ended the server every time has failed."""
         for job in self._rows("state = 'working'"):
             if job.tries < TRIES:
-                self.give_back(job, job.tries)
+                self.requeue(job, job.tries)
             else:
                 self.fail(job, f"cannot describe {job.name}: the server ended while it did, {TRIES} times")
 
     def begin(self) -> Job | None:
-        """The oldest that waits is worked on now."""
+        """Takes the oldest waiting job."""
         with self.changed:
             waiting = self._rows("state = 'waiting' ORDER BY number LIMIT 1")
             if not waiting:
@@ -155,24 +161,24 @@ class Jobs:
             if not self.unfinished():
                 self.changed.wait(seconds)
 
-    def reach(self, job: Job, done_seconds: float, sentence: str) -> bool:
-        """False where nobody wants it any more."""
-        return self._change(job, "working", done_seconds=done_seconds, sentence=sentence)
+    def reach(self, job: Job, done_seconds: float, caption: str) -> bool:
+        """False if the job was cancelled."""
+        return self._change(job, "working", done_seconds=done_seconds, caption=caption)
 
-    def finish(self, job: Job, film: int, sentence: str) -> bool:
-        return self._change(job, "working", state="done", film=film, done_seconds=job.seconds, sentence=sentence)
+    def finish(self, job: Job, video: int, caption: str) -> bool:
+        return self._change(job, "working", state="done", video=video, done_seconds=job.seconds, caption=caption)
 
-    def fail(self, job: Job, problem: str) -> bool:
-        return self._change(job, "working", state="failed", problem=problem)
+    def fail(self, job: Job, error: str) -> bool:
+        return self._change(job, "working", state="failed", error=error)
 
-    def give_back(self, job: Job, tries: int) -> bool:
-        """Not the film's fault, or not surely."""
-        return self._change(job, "working", state="waiting", tries=tries, done_seconds=0.0, sentence="")
+    def requeue(self, job: Job, tries: int) -> bool:
+        """Interrupted: it waits again."""
+        return self._change(job, "working", state="waiting", tries=tries, done_seconds=0.0, caption="")
 
     def cancel(self, job: Job) -> bool:
         return self._change(job, "waiting", "working", state="cancelled")
 
-    # --- looking ---------------------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------------
 
     def find(self, job: str) -> Job | None:
         found = self._rows("id = ?", job)
@@ -185,10 +191,10 @@ class Jobs:
     def unfinished(self) -> list[Job]:
         return self._rows("state IN ('waiting', 'working')")
 
-    def forget(self, film: int) -> None:
-        """Jobs that speak of a film that is gone."""
+    def delete(self, video: int) -> None:
+        """Deletes the jobs of a video."""
         with self.changed:
-            self.connection.execute("DELETE FROM jobs WHERE film = ?", (film,))
+            self.connection.execute("DELETE FROM jobs WHERE video = ?", (video,))
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _rows(self, where: str, *values: Any) -> list[Job]:
@@ -196,7 +202,7 @@ class Jobs:
             return [Job(**row) for row in self.connection.execute(f"SELECT * FROM jobs WHERE {where}", values)]
 
     def _change(self, job: Job, *states: State, **values: Any) -> bool:
-        """Where the job is in one of these states: whether it was."""
+        """If the job is in one of these states; says whether it was."""
         columns, among = ", ".join(f"{name} = ?" for name in values), ", ".join("?" * len(states)) or "state"
         with self.changed:
             done = self.connection.execute(

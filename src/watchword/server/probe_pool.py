@@ -1,6 +1,6 @@
-"""In a child: whether a file is a film, and pictures of it. No torch: it is here in a third of a second.
+"""Processes that check files and read frames. No torch: they start in a third of a second.
 
-    python -m watchword.server.probe_pool MEMORY_BYTES
+python -m watchword.server.probe_pool MEMORY_BYTES
 """
 
 import base64
@@ -13,97 +13,90 @@ from queue import Empty, Queue
 from typing import Any
 
 from watchword.errors import WatchwordError
-from watchword.server.subprocesses import Child, Message, answer_questions
+from watchword.server.subprocesses import Message, Subprocess, serve_requests
+from watchword.video.formats import CONTAINER_SUFFIXES
 
-CPU_SECONDS = 30.0         # a walk over the packets takes about 1 s for an hour of film
+CPU_SECONDS = 30.0  # reading the packets of an hour of video takes about 1 s
 SILENCE_SECONDS = 120.0
-WAIT_SECONDS = 60.0        # for a free child
+WAIT_SECONDS = 60.0  # for a free process
 
-# What FFmpeg calls a container -> the ending we give its file; others are kept as .film and never shown by a browser.
-ENDINGS = {
-    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4", "matroska,webm": ".mkv", "avi": ".avi", "ogg": ".ogv", "gif": ".gif",
-    "mpegts": ".ts", "mpeg": ".mpg", "flv": ".flv", "asf": ".wmv", "png_pipe": ".png", "jpeg_pipe": ".jpg",
-    "webp_pipe": ".webp",
-}  # fmt: skip
-OF_WEBM = {"vp8", "vp9", "av1"}
+KNOWN = {*CONTAINER_SUFFIXES.values(), ".webm"}
+OTHER = ".video"  # the suffix of files that browsers do not play
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a film is."""
+class ProbedVideo:
+    """What a file is."""
 
     seconds: float
     width: int
     height: int
-    ending: str    # one of ours
+    suffix: str  # of a known container, or OTHER
     codec: str
 
 
-class Lookers:
-    """A few children that look at films for all threads."""
+class ProbePool:
+    """A few processes for all threads."""
 
     def __init__(self, count: int = 2, memory_bytes: int = 1 << 30) -> None:
         words = "watchword.server.probe_pool", str(memory_bytes)
-        self.children = [Child(*words, silence_seconds=SILENCE_SECONDS) for _ in range(count)]
-        self.free: Queue[Child] = Queue()
-        for child in self.children:
-            self.free.put(child)
+        self.processes = [Subprocess(*words, silence_seconds=SILENCE_SECONDS) for _ in range(count)]
+        self.free: Queue[Subprocess] = Queue()
+        for process in self.processes:
+            self.free.put(process)
 
-    def probe(self, path: Path) -> Seen:
-        """WatchwordError for whatever is not a film."""
-        values = self._ask({"film": str(path)})
-        return Seen(
+    def probe(self, path: Path) -> ProbedVideo:
+        """WatchwordError for what is not a video."""
+        values = self._request({"video": str(path)})
+        return ProbedVideo(
             float(values["seconds"]), int(values["width"]), int(values["height"]),
-            values["ending"] if values["ending"] in {*ENDINGS.values(), ".webm"} else ".film", str(values["codec"]),
+            values["suffix"] if values["suffix"] in KNOWN else OTHER, str(values["codec"]),
         )  # fmt: skip
 
-    def picture(self, path: Path, seconds: float, width: int, height: int) -> bytes:
-        """A JPEG of what is on screen, at most so large."""
-        values = self._ask({"film": str(path), "picture": {"seconds": seconds, "width": width, "height": height}})
+    def frame(self, path: Path, seconds: float, width: int, height: int) -> bytes:
+        """A JPEG of the frame at a time, no larger than this."""
+        values = self._request({"video": str(path), "frame": {"seconds": seconds, "width": width, "height": height}})
         return base64.b64decode(values["jpeg"])
 
     def stop(self) -> None:
-        for child in self.children:
-            child.stop()
+        for process in self.processes:
+            process.stop()
 
-    def _ask(self, question: Message) -> Message:
+    def _request(self, request: Message) -> Message:
         try:
-            child = self.free.get(timeout=WAIT_SECONDS)
+            process = self.free.get(timeout=WAIT_SECONDS)
         except Empty:
-            raise Busy("the server is looking at other films: try again") from None
+            raise Busy("the server is reading other videos: try again") from None
         try:
-            (values,) = child.ask({**question, "cpu_seconds": CPU_SECONDS})
+            (values,) = process.request({**request, "cpu_seconds": CPU_SECONDS})
             return values
         finally:
-            self.free.put(child)
+            self.free.put(process)
 
 
 class Busy(WatchwordError):  # noqa: N818
-    """Nobody is free to look."""
+    """No process is free."""
 
 
-# --- inside the child ----------------------------------------------------------------------------------------------
+# --- inside the process --------------------------------------------------------------------------------------------
 
 
-def look(question: Message) -> Iterator[Message]:
-    path = Path(question["film"])
-    if "picture" in question:
-        yield {"jpeg": base64.b64encode(_jpeg(path, **question["picture"])).decode()}
+def handle(request: Message) -> Iterator[Message]:
+    path = Path(request["video"])
+    if "frame" in request:
+        yield {"jpeg": base64.b64encode(_jpeg(path, **request["frame"])).decode()}
     else:
         yield _probe(path)
 
 
 def _probe(path: Path) -> Message:
     from watchword.video import probe
-    from watchword.video.container import opened
+    from watchword.video.formats import suffix_of
 
-    film = probe(path)
-    with opened(path) as container:
-        name = container.format.name
-    ending = ".webm" if name == "matroska,webm" and film.codec in OF_WEBM else ENDINGS.get(name, ".film")
+    info = probe(path)
     return {
-        "seconds": film.duration_seconds, "width": film.width, "height": film.height, "ending": ending,
-        "codec": film.codec,
+        "seconds": info.duration_seconds, "width": info.width, "height": info.height,
+        "suffix": suffix_of(path, info.codec), "codec": info.codec,
     }  # fmt: skip
 
 
@@ -134,6 +127,6 @@ class Within:
 
 
 if __name__ == "__main__":
-    import watchword.video  # noqa: F401 - before memory is counted
+    import watchword.video  # noqa: F401 - before memory is limited
 
-    answer_questions(look, memory_bytes=int(sys.argv[1]))
+    serve_requests(handle, memory_bytes=int(sys.argv[1]))

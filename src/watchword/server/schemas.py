@@ -1,52 +1,52 @@
-"""What the endpoints answer. Their descriptions are the OpenAPI's."""
+"""The responses of the endpoints. Their descriptions are those of the OpenAPI document."""
 
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from watchword.captioning.description import Description
-from watchword.captioning.writers import shot_values
-from watchword.library import FilmRow, Hit
+from watchword.captioning.description import Description, segment_to_dict
+from watchword.captioning.writers import rounded
+from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State
 
 
-class Problem(BaseModel):
-    error: str = Field(description="One line for a person: what is wrong, and what to do next.")
+class ErrorAnswer(BaseModel):
+    error: str = Field(description="What is wrong, and what to do next, in one line.")
 
 
 class Limits(BaseModel):
-    bytes: int = Field(description="The largest film that is taken.")
-    seconds: float = Field(description="The longest film that is taken.")
-    queue: int = Field(description="Films that may wait at once.")
+    bytes: int = Field(description="Bytes of the largest accepted video.")
+    seconds: float = Field(description="Seconds of the longest accepted video.")
+    queue: int = Field(description="Videos that may wait at once.")
 
 
 class About(BaseModel):
     version: str
-    captioner: str = Field(description="Who describes the films.")
-    hint: str = Field(description="How to get a better captioner, where there is one.")
+    captioner: str = Field(description="The captioner that is used.")
+    hint: str = Field(description="How to install a better captioner, if there is one.")
     limits: Limits
-    meaning: bool = Field(description="Whether films can be searched for by meaning too.")
+    semantic_search: bool = Field(description="Whether `semantic=true` works in a search.")
 
 
-class JobMade(BaseModel):
+class JobCreated(BaseModel):
     job: str
 
 
 class JobAnswer(BaseModel):
     id: str
-    name: str = Field(description="The film's name, for people: any text.")
+    name: str = Field(description="The name of the upload: any text.")
     state: State
-    done_seconds: float = Field(description="How much of the film is described.")
+    done_seconds: float = Field(description="Seconds of the video that are captioned.")
     seconds: float
-    sentence_so_far: str
-    film: int | None = Field(description="The film's number, when it is done.")
-    problem: str | None = Field(description="Why it failed.")
+    caption_so_far: str
+    video: int | None = Field(description="The number of the video, when it is done.")
+    error: str | None = Field(description="Why it failed.")
 
     @classmethod
     def of(cls, job: Job) -> "JobAnswer":
         return cls(
             id=job.id, name=job.name, state=job.state, done_seconds=job.done_seconds, seconds=job.seconds,
-            sentence_so_far=job.sentence, film=job.film, problem=job.problem,
+            caption_so_far=job.caption, video=job.video, error=job.error,
         )  # fmt: skip
 
 
@@ -54,79 +54,79 @@ class JobList(BaseModel):
     jobs: list[JobAnswer] = Field(description="The newest first.")
 
 
-class FilmInList(BaseModel):
+class VideoSummary(BaseModel):
     id: int
-    name: str = Field(description="For people: any text.")
+    name: str = Field(description="Any text.")
     seconds: float
-    sentence: str = Field(description="The surest sentence.")
-    confidence: float = Field(description="0..1: the chance that people would not say it better.")
-    shots: int
+    caption: str = Field(description="The most confident caption.")
+    confidence: float = Field(description="0..1: the probability that the caption is as good as a person's.")
+    segments: int
     added: float = Field(description="Seconds since 1970.")
 
     @classmethod
-    def of(cls, row: FilmRow) -> "FilmInList":
+    def of(cls, row: VideoRow) -> "VideoSummary":
         return cls(
-            id=row.id, name=row.name, seconds=row.seconds, sentence=row.sentence, confidence=row.confidence,
-            shots=row.num_shots, added=row.added,
+            id=row.id, name=row.name, seconds=row.seconds, caption=row.caption, confidence=row.confidence,
+            segments=row.num_segments, added=row.added,
         )  # fmt: skip
 
 
-class FilmList(BaseModel):
-    films: list[FilmInList] = Field(description="The newest first.")
+class VideoList(BaseModel):
+    videos: list[VideoSummary] = Field(description="The newest first.")
     total: int
 
 
 class WordAnswer(BaseModel):
     word: str
-    probability: float = Field(description="After the words before it.")
-    seconds: dict[str, float] = Field(description="By stream: the moment of the film that it looked at most.")
+    probability: float = Field(description="Given the words before it.")
+    seconds: dict[str, float] = Field(description="By attention head: the time with the largest weight.")
 
 
-class SentenceAnswer(BaseModel):
-    sentence: str
+class CaptionAnswer(BaseModel):
+    caption: str
     confidence: float
 
 
-class ShotAnswer(BaseModel):
+class SegmentAnswer(BaseModel):
     start: float = Field(description="Seconds.")
     end: float
-    sentence: str
+    caption: str
     confidence: float
     words: list[WordAnswer]
-    alternatives: list[SentenceAnswer]
+    alternatives: list[CaptionAnswer]
 
 
-class FilmAnswer(BaseModel):
+class VideoAnswer(BaseModel):
     id: int
     name: str
     seconds: float
     captioner: str
-    warnings: list[str] = Field(description="Damage: what is good of the film was described.")
-    shots: list[ShotAnswer]
-    has_video: bool = Field(description="Whether the film itself is still there to be shown.")
+    warnings: list[str] = Field(description="Damage in the file; the readable part was captioned.")
+    segments: list[SegmentAnswer]
+    has_file: bool = Field(description="Whether the file of the video still exists.")
 
     @classmethod
-    def of(cls, row: FilmRow, description: Description, has_video: bool) -> "FilmAnswer":
-        shots = [ShotAnswer.model_validate(shot_values(shot)) for shot in description.shots]
+    def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
+        segments = [SegmentAnswer.model_validate(rounded(segment_to_dict(segment))) for segment in description.segments]
         return cls(
             id=row.id, name=row.name, seconds=row.seconds, captioner=row.captioner,
-            warnings=list(description.warnings), shots=shots, has_video=has_video,
+            warnings=list(description.warnings), segments=segments, has_file=has_file,
         )  # fmt: skip
 
 
 class HitAnswer(BaseModel):
-    film: int
+    video: int
     name: str
-    start: float = Field(description="Where to jump to, seconds.")
+    start: float = Field(description="Seconds.")
     end: float
-    sentence: str
+    caption: str
     confidence: float
-    pieces: list[tuple[str, bool]] = Field(description="The sentence in pieces, and whether each was searched for.")
+    pieces: list[tuple[str, bool]] = Field(description="The caption in pieces, and whether each matches the query.")
 
     @classmethod
     def of(cls, hit: Hit) -> "HitAnswer":
         return cls(
-            film=hit.film, name=hit.name, start=hit.start, end=hit.end, sentence=hit.sentence,
+            video=hit.video, name=hit.name, start=hit.start, end=hit.end, caption=hit.caption,
             confidence=hit.confidence, pieces=list(hit.pieces),
         )  # fmt: skip
 
@@ -136,6 +136,6 @@ class HitList(BaseModel):
     total: int
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For an endpoint's documentation."""
-    return {status: {"model": Problem} for status in statuses}
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the documentation of an endpoint."""
+    return {status: {"model": ErrorAnswer} for status in statuses}

@@ -1,9 +1,9 @@
-"""Processes that a film may break: whatever it does to its decoder, the server stays.
+"""Processes with limits, in which videos are decoded: a file that crashes a decoder does not crash the server.
 
-A child is asked, one line of JSON each way, and answers until it says that it is done. It can write no file, its memory
-and the CPU time of each question are limited, and it ends when its server does, however that ends. It is killed when
-it is silent for too long, and started anew when it is asked again. JSON and not pickles: a decoder that was taken over
-by a film can say wrong things about that film, and nothing else.
+A process gets requests and sends responses, one line of JSON each. It cannot write files. Its memory and the CPU time
+of each request are limited. It ends with the server, however that ends. It is killed when it is silent for too long,
+and started again for the next request. JSON, not pickles: a decoder that a file has taken over can lie about that
+file, and nothing else.
 """
 
 import json
@@ -23,34 +23,34 @@ import watchword
 from watchword.errors import WatchwordError
 
 Message = dict[str, Any]
-LONGEST_LINE = 1 << 28  # bytes: the evidence of a film of many hours is some ten million
+MAX_LINE = 1 << 28  # bytes: the explanation of a video of many hours has some ten million
 
 
-class ChildDied(WatchwordError):  # noqa: N818 - it is what happened
-    """The process ended in the middle of an answer; `is_final` when it would do so again."""
+class ProcessDied(WatchwordError):  # noqa: N818
+    """The process ended within a response; `is_final` when a retry would end the same way."""
 
     def __init__(self, reason: str, is_final: bool) -> None:
         super().__init__(reason)
         self.is_final = is_final
 
 
-class Child:
-    """One process, started when it is first asked. One thread asks at a time; any thread may stop it."""
+class Subprocess:
+    """One process, started for its first request. One thread sends requests at a time; any thread may stop it."""
 
-    def __init__(self, program: str, *words: str, silence_seconds: float) -> None:
-        self.program, self.words, self.silence_seconds = program, words, silence_seconds
+    def __init__(self, module: str, *arguments: str, silence_seconds: float) -> None:
+        self.module, self.arguments, self.silence_seconds = module, arguments, silence_seconds
         self.process: subprocess.Popen[bytes] | None = None
         self.lines: queue.Queue[bytes] = queue.Queue()
 
-    def ask(self, question: Message) -> Generator[Message]:
-        """What the child says, until it is done; WatchwordError where it says that there is a problem."""
+    def request(self, request: Message) -> Generator[Message]:
+        """The messages of the response; WatchwordError where the process reports an error."""
         if self.process is None or self.process.poll() is not None:
             self._start()
         process = self.process
         assert process is not None
         assert process.stdin is not None
         with suppress(OSError):  # it died: reading finds out why
-            process.stdin.write(json.dumps(question).encode() + b"\n")
+            process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         try:
             while True:
@@ -59,42 +59,42 @@ class Child:
                     print(message["trace"], file=sys.stderr)
                 if message.get("ends"):
                     process.wait()
-                if "problem" in message:
+                if "error" in message:
                     break
                 if message == {"done": True}:
                     return
                 yield message
-        except GeneratorExit:  # nobody wants the rest, which must not be taken for the next answer
+        except GeneratorExit:  # the rest of this response must not be read as the next one
             self.stop()
             raise
-        raise WatchwordError(str(message["problem"]))
+        raise WatchwordError(str(message["error"]))
 
     def stop(self) -> None:
-        """At once, whatever it is doing."""
+        """Kills it."""
         process = self.process
         if process is not None:
             process.kill()
-            process.wait()  # so that whoever asks next finds it dead
+            process.wait()  # the next request finds it dead
 
     def _start(self) -> None:
-        ours = str(Path(watchword.__file__).parents[1])  # a child of the same code, however that was found
-        path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
-        command = [sys.executable, "-P", "-m", self.program, *self.words]
-        env = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}  # waiting threads leave their core alone
+        source = str(Path(watchword.__file__).parents[1])  # the process runs the same code
+        path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        command = [sys.executable, "-P", "-m", self.module, *self.arguments]
+        env = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}  # waiting threads free their core
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=env, start_new_session=True,  # Ctrl-C is for the server
         )  # fmt: skip
         self.lines = queue.Queue()
-        for listen, pipe in ((self.lines.put, self.process.stdout), (_print, self.process.stderr)):
-            threading.Thread(target=_collect, args=(pipe, listen), daemon=True).start()
+        for receive, pipe in ((self.lines.put, self.process.stdout), (_print, self.process.stderr)):
+            threading.Thread(target=_collect, args=(pipe, receive), daemon=True).start()
 
     def _read(self, process: "subprocess.Popen[bytes]") -> Message:
         try:
             line = self.lines.get(timeout=self.silence_seconds)
         except queue.Empty:
             self.stop()
-            raise ChildDied(f"nothing came for {self.silence_seconds:g} s", is_final=True) from None
+            raise ProcessDied(f"no response for {self.silence_seconds:g} s", is_final=True) from None
         if not line:
             raise _died(process.wait())
         try:
@@ -104,82 +104,82 @@ class Child:
         except ValueError:
             pass
         self.stop()
-        raise ChildDied("its decoder went mad", is_final=True)
+        raise ProcessDied("its decoder process sent invalid JSON", is_final=True)
 
 
-def _collect(pipe: IO[bytes], listen: Callable[[bytes], None]) -> None:
+def _collect(pipe: IO[bytes], receive: Callable[[bytes], None]) -> None:
     """An empty line is the end."""
     with pipe:
-        while line := pipe.readline(LONGEST_LINE):
-            listen(line)
-    listen(b"")
+        while line := pipe.readline(MAX_LINE):
+            receive(line)
+    receive(b"")
 
 
 def _print(line: bytes) -> None:
-    """Through us: the child may write no file, and our error output may be one."""
+    """Through the server: the process may write no file, and the server's stderr may be one."""
     sys.stderr.write(line.decode("utf-8", "backslashreplace"))
 
 
-def _died(status: int) -> ChildDied:
+def _died(status: int) -> ProcessDied:
     if status == -signal.SIGXCPU:
-        return ChildDied("it takes too much time to decode", is_final=True)
+        return ProcessDied("it takes too much time to decode", is_final=True)
     by = signal.Signals(-status).name if status < 0 else f"status {status}"
-    return ChildDied(f"its decoder crashed ({by})", is_final=False)
+    return ProcessDied(f"its decoder crashed ({by})", is_final=False)
 
 
-# --- inside the child ----------------------------------------------------------------------------------------------
+# --- inside the process --------------------------------------------------------------------------------------------
 
-Answer = Callable[[Message], Iterator[Message]]
+Handler = Callable[[Message], Iterator[Message]]
 
 
-def answer_questions(answer: Answer, memory_bytes: int) -> None:
-    """The child's life: limits itself, then answers what comes in, until the other end is gone."""
-    say = _voice()
-    questions: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_listen, args=(questions,), daemon=True).start()
+def serve_requests(handle: Handler, memory_bytes: int) -> None:
+    """The main loop of a process: sets its limits, then handles requests until the server closes its input."""
+    send = _sender()
+    requests: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     limit_memory(memory_bytes)
     while True:
-        question = json.loads(questions.get())
-        limit_time(question["cpu_seconds"])
+        request = json.loads(requests.get())
+        limit_time(request["cpu_seconds"])
         try:
-            for message in answer(question):
-                say(message)
-            say({"done": True})
+            for message in handle(request):
+                send(message)
+            send({"done": True})
         except WatchwordError as error:
-            say({"problem": str(error)})
+            send({"error": str(error)})
         except MemoryError:
-            say({"problem": "it takes too much memory", "ends": True})
-            return  # what else failed for want of memory?
+            send({"error": "it takes too much memory", "ends": True})
+            return  # other objects may be broken too
         except Exception as error:
-            problem = f"it cannot be read ({type(error).__name__}: {error})"
-            say({"problem": problem, "trace": traceback.format_exc(), "ends": True})
+            line = f"it cannot be read ({type(error).__name__}: {error})"
+            send({"error": line, "trace": traceback.format_exc(), "ends": True})
             return
 
 
-def _voice() -> Callable[[Message], None]:
-    """The pipe to the server is for messages alone: whatever a library prints goes to the error output."""
+def _sender() -> Callable[[Message], None]:
+    """Only messages go through the pipe to the server: what libraries print goes to stderr."""
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def say(message: Message) -> None:
+    def send(message: Message) -> None:
         pipe.write(json.dumps(message).encode() + b"\n")
         pipe.flush()
 
-    return say
+    return send
 
 
-def _listen(questions: "queue.Queue[bytes]") -> None:
-    """Nobody is left to answer to when the input ends: also in the middle of a film, also after a kill."""
+def _listen(requests: "queue.Queue[bytes]") -> None:
+    """The end of the input is the end of the server: the process ends too, whatever it is doing."""
     for line in sys.stdin.buffer:
-        questions.put(line)
+        requests.put(line)
     os._exit(0)
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """So much more than is in use now; and no file, and no picture of the memory, is written from here on."""
+    """So much more than is in use now; no files and no core dumps from here on."""
     try:
         import resource
-    except ImportError:  # Windows: a silent child is still killed
+    except ImportError:  # Windows: a silent process is still killed
         return
     used = 0
     with suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
@@ -192,7 +192,7 @@ def limit_memory(memory_bytes: int) -> None:
 
 
 def limit_time(cpu_seconds: float) -> None:
-    """From now on; CPU seconds, because a busy machine is not the film's fault."""
+    """From now on; CPU seconds, so that a busy machine does not count."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Bytes of a stranger to a file of ours: counted, hashed, whole or not at all."""
+"""Request bodies to files: counted, hashed, complete or deleted."""
 
 import asyncio
 import errno
@@ -15,35 +15,35 @@ from urllib.parse import unquote
 
 from watchword.errors import WatchwordError
 
-PIECE = 1 << 20             # bytes that are written at once
-STALL_SECONDS = 60.0        # without a byte, an upload is given up
-RESERVE = 256 << 20         # bytes of disk that uploads leave to the library
-LONGEST_NAME = 200          # characters
+PIECE = 1 << 20  # bytes of a write
+STALL_SECONDS = 60.0  # without data, then the upload is dropped
+RESERVE = 256 << 20  # bytes of disk that stay free for the library
+LONGEST_NAME = 200  # characters
 
 
 class TooLarge(WatchwordError):  # noqa: N818
-    """More bytes than are taken."""
+    """More bytes than allowed."""
 
 
 class DiskFull(WatchwordError):  # noqa: N818
-    """No room for them."""
+    """No space for the upload."""
 
 
 class Stalled(WatchwordError):  # noqa: N818
-    """They do not come."""
+    """The client sends no more data."""
 
 
 @dataclass(frozen=True)
 class Received:
     path: Path
     size: int
-    identity: str    # of the content
+    identity: str  # of the content
 
 
 def clean_name(header: str) -> str:
-    """A film's name for people, from a percent-encoded header: one line, no folders, nothing that cannot be seen.
+    """A video's name from a percent-encoded header: one printable line, no folders.
 
-    It may still hold <, &, quotes and any letters: it is text, and never part of a path, of a header or of HTML.
+    It may hold <, &, quotes and any letters: it is text, and never part of a path, a header or HTML.
     """
     text = unquote(header, errors="replace")
     last = re.split(r"[/\\]", text)[-1]
@@ -52,21 +52,21 @@ def clean_name(header: str) -> str:
         stem, dot, ending = name.rpartition(".")
         ending = dot + ending if stem and len(ending) <= 8 else ""
         name = name[: LONGEST_NAME - len(ending)] + ending
-    return name if name.strip(".") else "film"
+    return name if name.strip(".") else "video"
 
 
 async def receive(chunks: AsyncIterator[bytes], path: Path, most: int, expected: int | None) -> Received:
-    """An upload on disk for good, or no file; `expected` bytes where the client said how many."""
+    """An upload on disk, or no file; `expected` bytes if the client said how many."""
     _check_size(expected or 0, most)
     try:
         if (expected or 0) + RESERVE > shutil.disk_usage(path.parent).free:
-            raise DiskFull("the server's disk is full: make room and upload it again")
+            raise DiskFull("the server's disk is full: free some space and upload it again")
         return await _write(chunks, path, most)
     except BaseException as error:
         with suppress(OSError):
             path.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise DiskFull("the server's disk is full: make room and upload it again") from error
+            raise DiskFull("the server's disk is full: free some space and upload it again") from error
         raise
 
 
@@ -85,7 +85,7 @@ async def _write(chunks: AsyncIterator[bytes], path: Path, most: int) -> Receive
                 async with asyncio.timeout(STALL_SECONDS):
                     chunk = await anext(chunks, None)
             except TimeoutError:
-                raise Stalled(f"nothing came for {STALL_SECONDS:g} s: upload it again") from None
+                raise Stalled(f"no data for {STALL_SECONDS:g} s: upload it again") from None
             size += len(chunk or b"")
             _check_size(size, most)
             held += chunk or b""
@@ -97,7 +97,7 @@ async def _write(chunks: AsyncIterator[bytes], path: Path, most: int) -> Receive
 
 
 def _write_all(file: BinaryIO, piece: bytes) -> None:
-    """A nearly full disk takes a part, and says nothing."""
+    """A write may be partial on a nearly full disk."""
     view = memoryview(piece)
     while view:
         view = view[file.write(view) :]
@@ -105,4 +105,4 @@ def _write_all(file: BinaryIO, piece: bytes) -> None:
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise TooLarge(f"a film of more than {most / 1e6:g} MB: this server takes no larger ones (--largest)")
+        raise TooLarge(f"the video has more than {most / 1e6:g} MB, the limit of this server (--max-megabytes)")

@@ -20,7 +20,7 @@ from watchword.metrics import ReferenceIndex, Scores
 from watchword.tensors import PAD, Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
-from watchword.types import Caption, Clip, FloatArray
+from watchword.types import Clip, FloatArray, Hypothesis
 
 VIDEOS_AT_ONCE = 32
 
@@ -58,9 +58,9 @@ def caption_videos(
     device: torch.device | str = "cpu",
     keep_attention: bool = False,
     report: Callable[[int], None] = lambda done: None,
-) -> list[Caption]:
+) -> list[Hypothesis]:
     """The best caption for every video, in order; `report` hears how many are done."""
-    captions: list[Caption] = []
+    captions: list[Hypothesis] = []
     for batch in features.batches(videos, VIDEOS_AT_ONCE):
         batch = batch.to(device)
         found = search(speaker, batch, vocabulary)
@@ -74,7 +74,7 @@ def caption_videos(
                 name: _real_part(weights[row, 0, : len(words)], masks[name])
                 for name, weights in attention.items() if masks[name].any()
             }  # fmt: skip
-            captions.append(Caption(video, words, float(found.scores[row, 0]), looked))
+            captions.append(Hypothesis(video, words, float(found.scores[row, 0]), looked))
         report(len(captions))
     return captions
 
@@ -89,7 +89,7 @@ def references_of(clips: Sequence[Clip]) -> dict[str, Sequence[str]]:
     return {clip.video: clip.captions for clip in clips}
 
 
-def score_captions(captions: Sequence[Caption], index: ReferenceIndex, metrics: Sequence[str] | None) -> Scores:
+def score_captions(captions: Sequence[Hypothesis], index: ReferenceIndex, metrics: Sequence[str] | None) -> Scores:
     hypotheses: Mapping[str, str] = {caption.video: caption.text for caption in captions}
     return index.score(hypotheses, metrics)
 
@@ -128,7 +128,7 @@ class Evaluation:
     split: str
     search: Search
     runs: tuple[str, ...]
-    captions: tuple[Caption, ...]
+    captions: tuple[Hypothesis, ...]
     scores: Scores
     data: dict[str, Any]        # videos, of how many, sha256 of their ids and captions; trained_on: of training
 

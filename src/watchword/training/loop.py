@@ -144,6 +144,7 @@ class Trainer:
         self.seen = {
             "splits": dict(clips.checksums), "streams": self.data.features.described(), "used": clips.used(),
             "precision": choose_precision(precision or recipe.precision),
+            "keys": self.data.features.keys(),
         }  # fmt: skip
         log.info("videos: %s", clips)
         if recipe.data.optional_streams:

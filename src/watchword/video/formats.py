@@ -7,12 +7,29 @@ from pathlib import Path
 from watchword.errors import WatchwordError
 from watchword.video.container import opened, video_stream
 
-# What counts as a video inside a folder; a file that is named itself may have any suffix.
-VIDEO_SUFFIXES = frozenset((
-    ".3gp", ".asf", ".avi", ".divx", ".f4v", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
-    ".mts", ".mxf", ".ogg", ".ogm", ".ogv", ".rm", ".rmvb", ".ts", ".vob", ".webm", ".wmv", ".y4m",
-))  # fmt: skip
-IMAGE_SUFFIXES = frozenset((".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"))
+# Suffix -> MIME type of every file that is read as a video; a file that is named itself may have any suffix.
+VIDEO_TYPES = {
+    ".mp4": "video/mp4", ".m4v": "video/mp4", ".f4v": "video/mp4", ".mov": "video/quicktime", ".webm": "video/webm",
+    ".ogv": "video/ogg", ".ogg": "video/ogg", ".mkv": "video/x-matroska", ".avi": "video/x-msvideo",
+    ".divx": "video/x-msvideo", ".3gp": "video/3gpp", ".ts": "video/mp2t", ".mts": "video/mp2t", ".m2ts": "video/mp2t",
+    ".mpg": "video/mpeg", ".mpeg": "video/mpeg", ".vob": "video/mpeg", ".flv": "video/x-flv", ".wmv": "video/x-ms-wmv",
+    ".asf": "video/x-ms-asf", ".gif": "image/gif", ".mxf": "application/octet-stream",
+    ".rm": "application/octet-stream", ".rmvb": "application/octet-stream", ".ogm": "application/octet-stream",
+    ".y4m": "application/octet-stream",
+}  # fmt: skip
+IMAGE_TYPES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".bmp": "image/bmp",
+    ".tif": "application/octet-stream", ".tiff": "application/octet-stream",
+}  # fmt: skip
+VIDEO_SUFFIXES, IMAGE_SUFFIXES = frozenset(VIDEO_TYPES), frozenset(IMAGE_TYPES)
+
+# FFmpeg's name of a container -> the suffix of its files.
+CONTAINER_SUFFIXES = {
+    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4", "matroska,webm": ".mkv", "avi": ".avi", "ogg": ".ogv", "gif": ".gif",
+    "mpegts": ".ts", "mpeg": ".mpg", "flv": ".flv", "asf": ".wmv", "png_pipe": ".png", "jpeg_pipe": ".jpg",
+    "webp_pipe": ".webp",
+}  # fmt: skip
+WEBM_CODECS = {"vp8", "vp9", "av1"}  # a Matroska file with one of them is a WebM file
 
 # What every current browser plays without a licence of the machine: container -> MIME type, video codecs.
 PLAYABLE = {
@@ -42,6 +59,13 @@ def _paths(word: str, suffixes: frozenset[str]) -> Iterator[Path]:
             yield from [Path(match)] if not Path(match).is_dir() else _paths(match, suffixes)
     else:
         yield path  # a missing file is reported when it is read: one bad video does not stop the others
+
+
+def suffix_of(path: Path, codec: str) -> str:
+    """The usual suffix for the container of a file; "" for an unusual one."""
+    with opened(path) as container:
+        name = container.format.name
+    return ".webm" if name == "matroska,webm" and codec in WEBM_CODECS else CONTAINER_SUFFIXES.get(name, "")
 
 
 def browser_type(path: Path) -> str:

@@ -1,92 +1,30 @@
-// Draws the evidence that stands in this file: which moment and which part of the picture each word looked at.
+// The page of `watchword explain`: the attention of each word over time and over the picture. Follows attention.js.
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("evidence").textContent);
+  const data = JSON.parse(document.getElementById("explanation").textContent);
   const find = (selector, within = document) => within.querySelector(selector);
   const make = (name, attributes = {}, text = "") => {
     const svg = ["svg", "rect", "line", "text", "circle", "title", "g"].includes(name);
     const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    if (text) element.textContent = text; // never as markup: words and names come from strangers
+    if (text) element.textContent = text; // never as markup
     return element;
   };
-  const HOT = 4, EVEN = 1.02; // as in explain/overlay.py and explain/peaks.py
   const narrow = window.matchMedia("(max-width: 62rem)"), extra = find(".extra"), viewer = find(".viewer");
   const stage = find(".stage"), overlay = find(".stage canvas"), picture = find(".stage img");
-  const seek = find(".seek"), shown = find(".shown"), play = find(".play"), told = find(".told");
+  const seek = find(".seek"), shown = find(".shown"), play = find(".play"), peakText = find(".peak-text");
   const kinds = { key_frame: "key frame", first_key_frame: "first key frame", chosen_frame: "frame chosen for this word" };
-  const now = { shot: 0, word: 0, head: null, seconds: 0 };
+  const now = { segment: 0, word: 0, head: null, seconds: 0 };
   let video = null, timer = 0, wakes = 0;
 
-  // --- what is known ------------------------------------------------------------------------------------------------
-  const shot = () => data.shots[now.shot];
-  const head = () => (now.head === null ? null : shot().streams[now.head]);
+  // --- data ---------------------------------------------------------------------------------------------------------
+  const heads = data.segments.map((one) => Object.fromEntries(headsOf(one).map((head) => [head.name, head])));
+  const segment = () => data.segments[now.segment];
+  const head = () => (now.head === null ? null : heads[now.segment][now.head]);
   const nearest = (times, seconds) =>
     times.reduce((best, time, index) => (Math.abs(time - seconds) < Math.abs(times[best] - seconds) ? index : best), 0);
-  const overTime = (one, word) => one.weights[word].map((places) => places.reduce((sum, weight) => sum + weight, 0));
-  const strength = (one, word) => {
-    const row = overTime(one, word), total = row.reduce((sum, weight) => sum + weight, 0) || 1;
-    return row.map((weight) => Math.min(1, (weight * row.length) / total / HOT));
-  };
-  const boxesAt = (one, moment) => (Array.isArray(one.boxes[0][0]) ? one.boxes[moment] : one.boxes);
-  const ofThings = (one) => Array.isArray(one.boxes[0][0]);
 
-  // --- painting: boxes by transparency where places are things, heat where they are cells ---------------------------
-  function paint(canvas, one, word, moment) {
-    const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
-    canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio));
-    paintOn(canvas.getContext("2d"), canvas.width, canvas.height, one, word, moment, ratio);
-  }
-  function paintOn(pen, width, height, one, word, moment, ratio) {
-    if (!one || one.weights[word][moment].length < 2) return;
-    const weights = one.weights[word][moment], boxes = boxesAt(one, moment), largest = Math.max(...weights);
-    const some = weights.filter((weight) => weight > 0), mean = some.reduce((sum, weight) => sum + weight, 0) / some.length;
-    if (!some.length || (some.length > 1 && largest <= EVEN * mean)) return; // nothing is preferred: nothing to paint
-    if (ofThings(one)) {
-      const order = weights.map((_, place) => place).filter((place) => weights[place] > 0);
-      order.sort((a, b) => weights[a] - weights[b]);
-      const veil = (clear) => `rgba(255, 255, 255, ${0.8 * (1 - clear)})`;
-      pen.fillStyle = veil(0);
-      pen.fillRect(0, 0, width, height);
-      for (const place of order) {
-        const [x0, y0, x1, y1] = boxes[place];
-        const area = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
-        pen.clearRect(...area);
-        pen.fillStyle = veil(weights[place] / largest);
-        pen.fillRect(...area);
-      }
-      for (const place of order.slice(-3)) {
-        const [x0, y0, x1, y1] = boxes[place];
-        pen.lineWidth = 2 * ratio;
-        pen.strokeStyle = `rgba(230, 110, 20, ${0.25 + (0.75 * weights[place]) / largest})`;
-        pen.strokeRect(x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height);
-      }
-      return;
-    }
-    const wide = 48, high = Math.max(1, Math.round((48 * height) / width)), heat = new Float32Array(wide * high);
-    const total = weights.reduce((sum, weight) => sum + weight, 0);
-    weights.forEach((weight, place) => {
-      const [x0, y0, x1, y1] = boxes[place];
-      const left = Math.round(x0 * wide), right = Math.max(left + 1, Math.round(x1 * wide));
-      const top = Math.round(y0 * high), bottom = Math.max(top + 1, Math.round(y1 * high));
-      const share = (weight * wide * high) / total / ((right - left) * (bottom - top));
-      for (let y = top; y < Math.min(bottom, high); y++)
-        for (let x = left; x < Math.min(right, wide); x++) heat[y * wide + x] += share;
-    });
-    const small = new ImageData(wide, high);
-    heat.forEach((value, index) => {
-      const hot = Math.min(1, value / HOT), cover = 0.55 * hot, dim = (1 - cover) * 0.55 * (1 - hot);
-      const alpha = cover + dim; // colour over black, as one layer
-      small.data.set([(255 * cover) / alpha || 0, (220 * (1 - hot) * cover) / alpha || 0, 0, 255 * alpha], 4 * index);
-    });
-    const buffer = make("canvas", { width: wide, height: high });
-    buffer.getContext("2d").putImageData(small, 0, 0);
-    pen.imageSmoothingQuality = "high";
-    pen.drawImage(buffer, 0, 0, width, height);
-  }
-
-  // --- moving through the film --------------------------------------------------------------------------------------
+  // --- the current time ---------------------------------------------------------------------------------------------
   function show(seconds, from) {
     now.seconds = seconds;
     if (from !== "video" && video && Math.abs(video.currentTime - seconds) > 0.02) video.currentTime = seconds + 0.001;
@@ -94,17 +32,15 @@
     seek.value = String(seconds);
     seek.setAttribute("aria-valuetext", `${seconds.toFixed(1)} seconds`);
     shown.textContent = `${seconds.toFixed(1)} s`;
-    const one = head();
-    if (one) paint(overlay, one, now.word, nearest(one.times, seconds));
-    else overlay.width = 1;
-    light();
+    drawOverlay(overlay, head(), now.word, seconds);
+    highlight();
     const line = find(".playhead");
     if (line) for (const end of ["x1", "x2"]) line.setAttribute(end, String(across(seconds)));
   }
-  function light() { // every word by how much of it comes from this moment
+  function highlight() { // every word by the strength of this time step
     const one = head();
-    document.querySelectorAll(`.shot[data-shot="${now.shot}"] .word`).forEach((button, word) => {
-      const glow = one ? strength(one, word)[nearest(one.times, now.seconds)] : 0;
+    document.querySelectorAll(`.segment[data-segment="${now.segment}"] .word`).forEach((button, word) => {
+      const glow = one ? one.strength(word, one.stepAt(now.seconds)) : 0;
       button.style.setProperty("--now", glow.toFixed(3));
     });
   }
@@ -115,7 +51,7 @@
     play.textContent = "Play";
   }
   function start() {
-    const { start: begin, end } = shot();
+    const { start: begin, end } = segment();
     if (now.seconds >= end - 0.05) show(begin);
     play.textContent = "Pause";
     if (video && !video.hidden) { video.play().catch(stop); return; }
@@ -123,48 +59,48 @@
   }
 
   // --- choosing -----------------------------------------------------------------------------------------------------
-  function choose(shotNumber, word, moment = null) {
+  function choose(number, word, time = null) {
     stop();
-    const other = shotNumber !== now.shot || !find(".timeline svg");
-    now.shot = shotNumber;
+    const other = number !== now.segment || !find(".timeline svg");
+    now.segment = number;
     now.word = word;
     if (other) {
-      const names = Object.keys(shot().streams);
-      if (!names.includes(now.head)) now.head = shot().main;
-      document.querySelectorAll(".shot").forEach((one, index) => one.classList.toggle("chosen", index === shotNumber));
-      seek.min = String(shot().start);
-      seek.max = String(shot().end);
+      const names = Object.keys(heads[now.segment]);
+      if (!names.includes(now.head)) now.head = segment().main;
+      document.querySelectorAll(".segment").forEach((one, index) => one.classList.toggle("chosen", index === number));
+      seek.min = String(segment().start);
+      seek.max = String(segment().end);
       drawHeads();
       settle();
     }
-    refresh(moment);
+    refresh(time);
   }
-  function settle() { // on a phone the film stays on top and the rest goes to its sentence
-    const many = data.shots.length > 1 && narrow.matches;
-    const section = document.querySelectorAll(".shot")[now.shot], moves = many && extra.parentElement !== section;
+  function settle() { // on a phone the video stays on top and the rest moves to its caption
+    const many = data.segments.length > 1 && narrow.matches;
+    const section = document.querySelectorAll(".segment")[now.segment], moves = many && extra.parentElement !== section;
     (many ? section : viewer).append(extra);
-    if (moves && extra.dataset.settled) section.scrollIntoView({ block: "start" }); // what stood above it may have gone
+    if (moves && extra.dataset.settled) section.scrollIntoView({ block: "start" }); // the content above it may have moved
     extra.dataset.settled = "yes";
   }
-  function refresh(moment = null) {
+  function refresh(time = null) {
     document.querySelectorAll(".word").forEach((button) => {
-      const chosen = Number(button.dataset.shot) === now.shot && Number(button.dataset.word) === now.word;
+      const chosen = Number(button.dataset.segment) === now.segment && Number(button.dataset.word) === now.word;
       button.setAttribute("aria-pressed", String(chosen));
-      button.style.setProperty("--now", "0"); // other shots have another now
+      button.style.setProperty("--now", "0"); // other segments have other times
     });
     drawTimeline();
     drawFrames();
     drawBars();
-    const text = now.head === null ? "This model has no attention to show." : shot().told[now.head][now.word];
-    const { word, probability } = shot().words[now.word];
-    told.replaceChildren(make("strong", {}, `“${word}”`), ` ${now.head === null ? "" : `(${now.head}) `}${text}. `,
-      make("small", {}, `After the words before it, it was ${Math.round(100 * probability)}% likely.`));
-    show(moment === null ? (now.head === null ? shot().start : shot().glances[now.head][now.word]) : moment);
+    const text = now.head === null ? "This model has no attention." : segment().texts[now.head][now.word];
+    const { word, probability } = segment().words[now.word];
+    peakText.replaceChildren(make("strong", {}, `“${word}”`), ` ${now.head === null ? "" : `(${now.head}) `}${text}. `,
+      make("small", {}, `Its probability given the words before it was ${Math.round(100 * probability)}%.`));
+    show(time === null ? (now.head === null ? segment().start : segment().peaks[now.head][now.word]) : time);
   }
   function drawHeads() {
-    const names = Object.keys(shot().streams), box = find(".heads");
+    const names = Object.keys(heads[now.segment]), box = find(".heads");
     box.hidden = names.length < 2;
-    box.replaceChildren(make("legend", {}, "What it looked through"));
+    box.replaceChildren(make("legend", {}, "Attention head"));
     for (const name of names) {
       const label = make("label"), radio = make("input", { type: "radio", name: "head", value: name });
       radio.checked = name === now.head;
@@ -174,11 +110,11 @@
     }
   }
 
-  // --- the timeline: words by moments -------------------------------------------------------------------------------
+  // --- the timeline: words by time ---------------------------------------------------------------------------------
   const LABEL = 92, STEP = 22;
   let wide = 600;
   const across = (seconds) => {
-    const { start: begin, end } = shot();
+    const { start: begin, end } = segment();
     return LABEL + ((Math.min(Math.max(seconds, begin), end) - begin) / Math.max(end - begin, 1e-6)) * (wide - LABEL - 4);
   };
   function drawTimeline() {
@@ -186,21 +122,21 @@
     place.hidden = !one;
     if (!one) return;
     wide = Math.max(place.clientWidth, 240);
-    const { words, marks, start: begin, end } = shot(), high = words.length * STEP + 26;
+    const { words, marks, start: begin, end } = segment(), high = words.length * STEP + 26;
     const svg = make("svg", { viewBox: `0 0 ${wide} ${high}`, height: high, "aria-hidden": "true" });
     const times = one.times;
-    const edges = [begin, ...times.slice(1).map((time, index) => (time + times[index]) / 2), end];
+    const edges = one.edges(begin, end);
     words.forEach(({ word }, index) => {
       const top = index * STEP;
       const row = make("rect", { class: `row${index === now.word ? " chosen" : ""}`, x: 0, y: top, width: wide, height: STEP - 2, rx: 4 });
       row.addEventListener("click", (event) => {
         const x = ((event.clientX - svg.getBoundingClientRect().left) / svg.getBoundingClientRect().width) * wide;
         const part = (x - LABEL) / (wide - LABEL - 4);
-        choose(now.shot, index, part < 0 ? null : begin + Math.min(part, 1) * (end - begin));
+        choose(now.segment, index, part < 0 ? null : begin + Math.min(part, 1) * (end - begin));
       });
       svg.append(row, make("text", { x: 6, y: top + 15, "pointer-events": "none" }, word.length > 11 ? `${word.slice(0, 10)}…` : word));
-      strength(one, index).forEach((value, moment) => {
-        const left = across(edges[moment]), right = across(edges[moment + 1]);
+      times.forEach((_, step) => {
+        const value = one.strength(index, step), left = across(edges[step]), right = across(edges[step + 1]);
         const cell = { class: "cell", x: left, y: top + 2, width: Math.max(0.5, right - left - 1), height: STEP - 6, rx: 2 };
         if (value > 0.01) svg.append(make("rect", { ...cell, "fill-opacity": value.toFixed(3), "pointer-events": "none" }));
       });
@@ -221,26 +157,24 @@
     const legend = make("p", { class: "legend" });
     for (const kind of new Set(marks.map((mark) => mark.kind)))
       legend.append(make("span", { class: kind }, `${marks.find((mark) => mark.kind === kind).word === null ? "│" : "○"} ${kinds[kind]}`));
-    place.replaceChildren(make("figcaption", {}, "When each word looked; click to go there"), svg, legend);
+    place.replaceChildren(make("figcaption", {}, "Attention of each word over time; click to go there"), svg, legend);
   }
 
-  // --- the frames that the word looked at most ----------------------------------------------------------------------
+  // --- the frames with the largest weights --------------------------------------------------------------------------
   function drawFrames() {
     const box = find(".frames"), one = head();
     box.replaceChildren();
     find(".frames-figure").hidden = !one || one.times.length < 2;
     if (!one) return;
-    const row = overTime(one, now.word), total = row.reduce((sum, weight) => sum + weight, 0) || 1;
-    const order = row.map((_, moment) => moment).sort((a, b) => row[b] - row[a]).slice(0, 5).sort((a, b) => a - b);
-    for (const moment of order) {
-      if (!(row[moment] > 0)) continue;
-      const seconds = one.times[moment], share = Math.round((100 * row[moment]) / total);
-      const button = make("button", { type: "button", "aria-label": `Go to ${seconds.toFixed(1)} seconds, ${share}% of the attention of ${shot().words[now.word].word}` });
+    for (const step of one.ranked(now.word).slice(0, 5).sort((a, b) => a - b)) {
+      if (!(one.overTime[now.word][step] > 0)) continue;
+      const seconds = one.times[step], share = Math.round(100 * one.share(now.word, step));
+      const button = make("button", { type: "button", "aria-label": `Go to ${seconds.toFixed(1)} seconds, ${share}% of the attention of ${segment().words[now.word].word}` });
       const [width, height] = data.size, canvas = make("canvas", { width: 304, height: Math.round((304 * height) / width), "aria-hidden": "true" });
       const image = new Image(), word = now.word;
       image.onload = () => {
         const pen = canvas.getContext("2d"), layer = make("canvas", { width: canvas.width, height: canvas.height });
-        paintOn(layer.getContext("2d"), canvas.width, canvas.height, one, word, moment, 2);
+        paintAttention(layer.getContext("2d"), canvas.width, canvas.height, one, word, step);
         pen.drawImage(image, 0, 0, canvas.width, canvas.height);
         pen.drawImage(layer, 0, 0);
       };
@@ -253,7 +187,7 @@
   function drawBars() {
     const place = find(".all-bars");
     place.replaceChildren();
-    for (const { title, names, weights } of shot().bars) {
+    for (const { title, names, weights } of segment().bars) {
       const figure = make("figure"), list = make("div", { class: "bars" });
       names.forEach((name, index) => {
         const weight = weights[now.word][index], bar = make("div"), fill = make("i");
@@ -261,23 +195,23 @@
         bar.append(fill);
         list.append(make("span", {}, name), bar, make("b", {}, `${Math.round(100 * weight)}%`));
       });
-      figure.append(make("figcaption", {}, `Balance for “${shot().words[now.word].word}”: ${title}`), list);
+      figure.append(make("figcaption", {}, `Weights for “${segment().words[now.word].word}”: ${title}`), list);
       place.append(figure);
     }
   }
 
-  // --- the film, where this browser can play it; else its frames ----------------------------------------------------
-  function openFilm() {
-    const kept = document.getElementById("film");
+  // --- the video, where this browser can play it; else its frames ---------------------------------------------------
+  function openVideo() {
+    const kept = document.getElementById("video");
     const source = kept ? "embedded" : data.link;
     if (!source) return;
-    const element = make("video", { playsinline: "", preload: "auto", "aria-label": "The film" });
+    const element = make("video", { playsinline: "", preload: "auto", "aria-label": "The video" });
     element.muted = true;
     element.hidden = true;
     element.addEventListener("loadeddata", () => { video = element; element.hidden = false; picture.hidden = true; find(".sound").hidden = !data.sound; show(now.seconds); });
     element.addEventListener("error", () => { video = null; element.remove(); picture.hidden = false; });
-    element.addEventListener("timeupdate", () => { if (element.paused) return; if (element.currentTime >= shot().end) stop(); });
-    element.addEventListener("play", () => { cancelAnimationFrame(wakes); const tick = () => { if (element.paused) return; show(Math.min(element.currentTime, shot().end), "video"); wakes = requestAnimationFrame(tick); }; tick(); });
+    element.addEventListener("timeupdate", () => { if (element.paused) return; if (element.currentTime >= segment().end) stop(); });
+    element.addEventListener("play", () => { cancelAnimationFrame(wakes); const tick = () => { if (element.paused) return; show(Math.min(element.currentTime, segment().end), "video"); wakes = requestAnimationFrame(tick); }; tick(); });
     element.addEventListener("ended", stop);
     if (kept) {
       const bytes = Uint8Array.from(atob(kept.textContent.trim()), (letter) => letter.charCodeAt(0));
@@ -291,8 +225,8 @@
   find(".viewer").hidden = false;
   document.querySelectorAll(".word").forEach((button) => {
     button.disabled = false;
-    const [shotNumber, word] = [Number(button.dataset.shot), Number(button.dataset.word)];
-    button.addEventListener("click", () => choose(shotNumber, word));
+    const [number, word] = [Number(button.dataset.segment), Number(button.dataset.word)];
+    button.addEventListener("click", () => choose(number, word));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       const all = [...document.querySelectorAll(".word")], next = step && all[all.indexOf(button) + step];
@@ -304,9 +238,9 @@
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => { drawTimeline(); show(now.seconds); }, 100); });
   narrow.addEventListener("change", () => { settle(); drawTimeline(); });
-  openFilm();
-  if (data.shots.length) {
-    const content = shot().words.findIndex(({ word }) => word.length > 3); // not "a"
+  openVideo();
+  if (data.segments.length) {
+    const content = segment().words.findIndex(({ word }) => word.length > 3); // not "a"
     choose(0, Math.max(content, 0));
   }
 })();

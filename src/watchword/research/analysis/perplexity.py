@@ -1,4 +1,4 @@
-"""`watchword surprise`: how surprised runs are by what people said."""
+"""`watchword research perplexity`: the cross entropy of references, paired by video."""
 
 import json
 from pathlib import Path
@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 
+from watchword.cli._shared import Json
 
-def surprise(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are held against the first.")],
+
+def perplexity(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the baseline.")],
     split: Annotated[str, typer.Option(help="The split, or several with commas: val,test.")] = "val",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """The mean cross entropy of people's words: it separates runs where the scores of few films are noise.
+    """Compare runs by the cross entropy of references; it separates them on few videos, where CIDEr is too noisy.
 
-    Films are drawn, words are not: the standard error is over films, and that of a difference over the same films.
-    Nothing may be chosen by it on a test split.
+    The standard error is over videos; that of a difference is paired by video. Do not select models on a test split.
 
-    watchword surprise runs/global runs/local --split val
+    watchword research perplexity runs/global runs/local --split val
     """
     from rich.console import Console
     from rich.table import Table
@@ -37,9 +38,9 @@ def surprise(
         more, of_more = mean_of_ratio(losses - first, words)
         rows[run.name] = {"loss": mean, "error": error, "difference": more, "error_of_difference": of_more}
     if as_json:
-        print(json.dumps({"split": split, "films": len(clips), "runs": rows}))
+        print(json.dumps({"split": split, "videos": len(clips), "runs": rows}))
         return
-    table = Table("", "nats a word", f"against {opened[0].name}", title=f"{split}, {len(clips)} films")
+    table = Table("", "nats a token", f"against {opened[0].name}", title=f"{split}, {len(clips)} videos")
     for name, row in rows.items():
         difference = f"{row['difference']:+.3f} +- {row['error_of_difference']:.3f}" if row["difference"] else "-"
         table.add_row(name, f"{row['loss']:.3f} +- {row['error']:.3f}", difference)

@@ -1,4 +1,4 @@
-"""`watchword kinds`: objects, relations and attributes that captions get right."""
+"""`watchword research tuple-f1`: objects, relations and attributes that captions get right."""
 
 import json
 import shutil
@@ -10,34 +10,36 @@ from typing import Annotated, Any
 
 import typer
 
+from watchword.cli._shared import Json
+
 SPICE_PARTS = {"object": "Object", "relation": "Relation", "attribute": "Attribute"}
 
 
-def kinds(
-    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[sentences]}")],
-    hypotheses: Annotated[list[Path], typer.Argument(help="files of captions, one a system, side by side")],
-    split: Annotated[str | None, typer.Option(help="which split of captions.jsonl to score against")] = None,
-    allow_missing: Annotated[bool, typer.Option(help="score only the videos that both files have")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+def tuple_f1(
+    references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[captions]}")],
+    hypotheses: Annotated[list[Path], typer.Argument(help="Files of captions, one for each system.")],
+    split: Annotated[str | None, typer.Option(help="The split of captions.jsonl to score against.")] = None,
+    allow_missing: Annotated[bool, typer.Option(help="Score only the videos of both files.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """F1 of the objects, relations and attributes that captions name: our own reading, without Java.
+    """Compute the F1 of objects, relations and attributes, by rules and without Java.
 
-    Beside it SPICE's parts, where Java and SPICE with its models are installed. The two are not comparable.
+    SPICE's parts are shown beside it where Java and SPICE are installed. The two are not comparable.
 
-    watchword kinds captions.jsonl runs/a/predictions-test.json runs/b/predictions-test.json --split test
+    watchword research tuple-f1 captions.jsonl runs/a/predictions-test.json runs/b/predictions-test.json --split test
     """
     from rich.console import Console
     from rich.table import Table
 
     from watchword.metrics.files import match, read_hypotheses, read_references
-    from watchword.research.analysis.tuples import KINDS, score_kinds
+    from watchword.research.analysis.tuples import KINDS, score_tuples
 
     known = read_references(references, split)
     answer: dict[str, Any] = {}
     for path in hypotheses:
-        both, said = match(known, read_hypotheses(path), allow_missing=allow_missing)
-        row: dict[str, Any] = {"ours": asdict(score_kinds(both, said))}
-        spice = spice_parts(both, said) if spice_installed() else None
+        both, captions = match(known, read_hypotheses(path), allow_missing=allow_missing)
+        row: dict[str, Any] = {"ours": asdict(score_tuples(both, captions))}
+        spice = spice_parts(both, captions) if spice_installed() else None
         answer[str(path)] = row | ({"SPICE": spice} if spice else {})
     if as_json:
         print(json.dumps(answer))
@@ -51,7 +53,7 @@ def kinds(
 
 
 def spice_installed() -> bool:
-    """Whether SPICE can run as it is: it would fetch its models itself, and nothing here downloads unasked."""
+    """Whether SPICE can run: it would download its models itself, and nothing here downloads unasked."""
     spec = find_spec("pycocoevalcap")
     if spec is None or not spec.submodule_search_locations or shutil.which("java") is None:
         return False
@@ -65,7 +67,7 @@ def spice_parts(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str
 
     from pycocoevalcap.spice.spice import Spice
 
-    known = {video: list(sentences) for video, sentences in references.items()}
+    known = {video: list(captions) for video, captions in references.items()}
     _, rows = Spice().compute_score(known, {video: [hypotheses[video]] for video in known})
     parts = {}
     for kind, name in SPICE_PARTS.items():

@@ -126,12 +126,12 @@ class KindScores:
     videos: dict[str, int]
 
 
-def score_kinds(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str, str]) -> KindScores:
+def score_tuples(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str, str]) -> KindScores:
     """Of one caption for each video, against all references of it."""
     found: dict[str, list[tuple[float, float, float]]] = {kind: [] for kind in KINDS}
-    for video, sentences in references.items():
+    for video, captions in references.items():
         known = Scene()
-        for tokens in tokenise(list(sentences)):
+        for tokens in tokenise(list(captions)):
             known.add(read_scene(tokens))
         said = read_scene(tokenise([hypotheses[video]])[0])
         for kind in KINDS:

@@ -1,4 +1,4 @@
-"""`watchword masking`: how much of its attention a model needs."""
+"""`watchword research attention-ablation`: the score without the smaller attention weights (G2L, Fig. 6)."""
 
 import json
 from dataclasses import asdict
@@ -7,59 +7,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from watchword.cli._shared import Beam, Json, LengthPower
 from watchword.errors import WatchwordError
+from watchword.research.charts import new_figure, save_figure
 
 if TYPE_CHECKING:
-    from watchword.research.papers.global2local_curves import MaskingCurves
+    from watchword.research.papers.global2local_ablation import AblationCurves
 
 SHARES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0"
 
 
-def masking(
+def attention_ablation(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    split: Annotated[str, typer.Option(help="The split that is described and scored.")] = "val",
-    shares: Annotated[str, typer.Option(help="Shares of the weights, smallest first, that are taken away.")] = SHARES,
-    metric: Annotated[str, typer.Option(help="The metric that is drawn; the file holds all.")] = "CIDEr",
-    beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
-    length_power: Annotated[float, typer.Option(min=0.0, max=5.0, help="Scores are divided by words ** this.")] = 0.5,
-    picture: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG: watchword\\[figures].")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the curves for a program.")] = False,
+    split: Annotated[str, typer.Option(help="The split to caption and score.")] = "val",
+    shares: Annotated[str, typer.Option(help="Shares of the weights to set to 0, the smallest first.")] = SHARES,
+    metric: Annotated[str, typer.Option(help="The metric to show; the file has all.")] = "CIDEr",
+    beam: Beam = 5,
+    length_power: LengthPower = 0.5,
+    output: Annotated[Path | None, typer.Option(help="A figure of the curves, .png or .pdf.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Set the smaller weights of each attention to 0, more and more of them, and score what is said then.
+    """Set the smaller weights of each attention head to 0, more and more of them, and score the captions.
 
-    watchword masking runs/g2l --split test --picture masking.png
+    watchword research attention-ablation runs/g2l --split test --output ablation.png
     """
     wanted = _shares(shares)
+    from rich.console import Console
     from rich.table import Table
 
     from watchword.atomic_io import write_whole
-    from watchword.cli._progress import bar, console
-    from watchword.research.papers.global2local_curves import masking_curves
+    from watchword.cli._progress import bar
+    from watchword.research.papers.global2local_ablation import ablation_curves
     from watchword.training.evaluation import Search
     from watchword.training.run import Run
 
     loaded = Run(run)
     search = Search(beam, length_power, loaded.recipe.data.max_words)
     with bar(transient=True) as progress:
-        task = progress.add_task(f"describing {split}", total=None)
+        task = progress.add_task(f"captioning {split}", total=None)
 
         def report(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        curves = masking_curves(loaded, split, wanted, search, report=report)
+        curves = ablation_curves(loaded, split, wanted, search, report=report)
     if metric not in curves.whole:
         raise WatchwordError(f"no metric {metric!r}; there are {', '.join(curves.whole)}")
-    write_whole(run / f"masking-{split}.json", json.dumps(asdict(curves), indent=1) + "\n")
-    if picture is not None:
-        draw(curves, metric, picture)
+    write_whole(run / f"attention-ablation-{split}.json", json.dumps(asdict(curves), indent=1) + "\n")
+    if output is not None:
+        draw(curves, metric, output)
     if as_json:
         print(json.dumps(asdict(curves)))
         return
-    title = f"{metric} of {split}, over the {100 * curves.whole[metric]:.1f} of all weights, when this share is 0"
-    table = Table("attention", *(f"{share:g}" for share in wanted), title=title, title_justify="left")
+    title = f"{metric} on {split} relative to {100 * curves.whole[metric]:.1f} with all weights, by the share set to 0"
+    table = Table("head", *(f"{share:g}" for share in wanted), title=title, title_justify="left")
     for name, ratios in curves.ratios(metric).items():
         table.add_row(name, *(f"{ratio:.2f}" for ratio in ratios))
-    console.print(table)
+    Console().print(table)
 
 
 def _shares(text: str) -> list[float]:
@@ -72,13 +75,9 @@ def _shares(text: str) -> list[float]:
     return shares
 
 
-def draw(curves: "MaskingCurves", metric: str, path: Path) -> None:
-    """One line an attention: share of the weights that are 0 (x), score over the score of all weights (y)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise WatchwordError("pictures of curves need matplotlib: pip install 'watchword[figures]'") from error
-    figure = Figure(figsize=(6, 4), layout="constrained")
+def draw(curves: "AblationCurves", metric: str, path: Path) -> None:
+    """One line for each head: share of the weights set to 0 (x), score relative to that of all weights (y)."""
+    figure = new_figure(6, 4)
     axes = figure.add_subplot(title=f"{curves.run}, {curves.split}", ylabel=f"{metric} / {metric} of all weights")
     axes.set_xlabel("share of the attention weights set to 0, the smallest first")
     for (name, ratios), marker in zip(curves.ratios(metric).items(), "osD^v<>pPX*hH8d|_+x1234" * 4, strict=False):
@@ -86,7 +85,4 @@ def draw(curves: "MaskingCurves", metric: str, path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise WatchwordError(f"cannot write {path}: {error}") from error
+    save_figure(figure, path)

@@ -1,4 +1,4 @@
-"""Which objects a captioner looks at in each frame: the rest of the picture fades (Fig. 4 of Dong et al. 2018)."""
+"""The regions that a captioner attends to in each frame (Fig. 4 of Dong et al. 2018)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from watchword.video import At, ShortSide, read_frames
 
 @dataclass(frozen=True)
 class Salience:
-    """Where in each frame: a distribution over the objects of every frame that has any."""
+    """A distribution over the regions of each frame."""
 
     video: str
     caption: str
-    times: FloatArray      # (F,) seconds
-    boxes: FloatArray      # (F, N, 4)
-    weights: FloatArray    # (F, N), every frame sums to 1, or 0 where nothing is seen
+    times: FloatArray  # (F,) seconds
+    boxes: FloatArray  # (F, N, 4)
+    weights: FloatArray  # (F, N), every frame sums to 1, or to 0 without regions
 
     def to_json(self) -> dict[str, Any]:
         frames = [
@@ -33,23 +33,23 @@ class Salience:
 
 
 def within_frames(attention: FloatArray) -> FloatArray:
-    """Attention over a whole film, (F, N) or (T, F, N) averaged over words, as a distribution within each frame."""
+    """Attention over a video, (F, N) or (T, F, N) averaged over words, as a distribution within each frame."""
     joint = attention.mean(0) if attention.ndim == 3 else attention
     total = joint.sum(-1, keepdims=True)
     return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
 
 
 def draw_strip(pictures: Sequence[FloatArray], salience: Salience, frames: Sequence[int]) -> Image.Image:
-    """Frames side by side, plain above and veiled below, with the sentence."""
+    """Frames side by side, plain above and veiled below, with the caption."""
     height, width = pictures[0].shape[:2]
     gap, text = 6, 40
     sheet = Image.new("RGB", (gap + len(frames) * (width + gap), 2 * (height + gap) + gap + text), PAPER)
     pen = ImageDraw.Draw(sheet)
     for column, (picture, frame) in enumerate(zip(pictures, frames, strict=True)):
         left = gap + column * (width + gap)
-        seen = veil(np.asarray(picture, np.uint8), salience.weights[frame], salience.boxes[frame])
+        faded = veil(np.asarray(picture, np.uint8), salience.weights[frame], salience.boxes[frame])
         sheet.paste(Image.fromarray(np.asarray(picture, np.uint8)), (left, gap))
-        sheet.paste(Image.fromarray(seen), (left, 2 * gap + height))
+        sheet.paste(Image.fromarray(faded), (left, 2 * gap + height))
         if salience.weights[frame].any():
             x0, y0, x1, y1 = salience.boxes[frame, int(salience.weights[frame].argmax())]
             top = 2 * gap + height
@@ -60,9 +60,9 @@ def draw_strip(pictures: Sequence[FloatArray], salience: Salience, frames: Seque
     return sheet
 
 
-def draw_on_film(film: Path, salience: Salience, columns: int = 6, pixels: int = 160) -> Image.Image:
-    """The strip from the film's own file; `columns` frames, evenly chosen of those that were looked at."""
+def draw_on_video(video: Path, salience: Salience, columns: int = 6, pixels: int = 160) -> Image.Image:
+    """The strip from a video file; `columns` frames, evenly chosen."""
     frames = np.unique(np.linspace(0, len(salience.times) - 1, columns).round().astype(int)).tolist()
     seconds = tuple(float(salience.times[frame]) for frame in frames)
-    pictures = read_frames(film, At(seconds), ShortSide(pixels)).pictures
+    pictures = read_frames(video, At(seconds), ShortSide(pixels)).pictures
     return draw_strip(list(pictures), salience, frames)

@@ -1,50 +1,50 @@
-"""`watchword heatmap RUN VIDEO --output heat.png`: for each word the frame that it looked at (STaTS, Fig. 6 to 9)."""
+"""`watchword research heatmap`: for each word the frame with the largest weight (STaTS, Fig. 6 to 9)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._options import Films
+from watchword.cli._shared import Beam, Videos
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
-    from watchword.training.captioner import LoadedCaptioner
-    from watchword.types import Caption
+    from watchword.captioning.captioner import Captioner
+    from watchword.types import Hypothesis
 
 SIDE = 160  # pixels of a picture's short side
 
 
 def heatmap(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    video: Annotated[str, typer.Argument(help="A video of the run's data set.")],
-    output: Annotated[Path, typer.Option(help="The picture, .png or .jpg.")] = Path("heatmap.png"),
-    films: Films = None,
-    stream: Annotated[str, typer.Option(help="The stream whose attention is drawn; the run's first.")] = "",
-    beam: Annotated[int, typer.Option(min=1, help="Sentences kept in the search; 1 is greedy.")] = 5,
+    video: Annotated[str, typer.Argument(help="The id of a video in the run's store.")],
+    output: Annotated[Path, typer.Option(help="The figure, .png or .jpg.")] = Path("heatmap.png"),
+    videos: Videos = None,
+    stream: Annotated[str, typer.Option(help="The attention head to draw; default: the first.")] = "",
+    beam: Beam = 5,
 ) -> None:
-    """Describe a video and draw, for each word, the frame that it looked at most, with its places as heat.
+    """Caption a video and draw, for each word, the frame with the largest weight and its heat map.
 
-    watchword heatmap runs/msrvtt_stats video7020 --output heat.png
+    watchword research heatmap runs/msrvtt_stats video7020 --output heat.png
     """
+    from watchword.captioning.captioner import Captioner
     from watchword.research.papers.stats_figure import draw_words
-    from watchword.training.captioner import LoadedCaptioner
     from watchword.video import At, ShortSide, read_frames
 
-    captioner = LoadedCaptioner.load(run)
-    film = captioner.video_path(video, films)
-    (caption,) = captioner.describe([video], beam)
+    captioner = Captioner.load(run)
+    path = captioner.video_file(video, videos)
+    (caption,) = captioner.caption_stored([video], beam)
     if not caption.attention:
-        raise WatchwordError(f"{run} is a model without attention: there is nothing to draw")
+        raise WatchwordError(f"{run} has a model without attention")
     stream = stream or next(iter(caption.attention))
     if stream not in caption.attention:
-        raise unknown("stream of this run's attention", stream, caption.attention)
-    seen = captioner.features.read([video])[stream]
+        raise unknown("attention head of this run", stream, caption.attention)
+    arrays = captioner.features.read([video])[stream]
     attention = caption.attention[stream]
-    moments, places = attention.shape[1:]
-    frames = read_frames(film, At(tuple(float(time) for time in seen.times[0, :moments])), ShortSide(SIDE))
+    steps, locations = attention.shape[1:]
+    frames = read_frames(path, At(tuple(float(time) for time in arrays.times[0, :steps])), ShortSide(SIDE))
     notes = _shares(captioner, caption, stream)
-    picture = draw_words(frames, caption.words, attention, seen.boxes[0, :moments, :places].numpy(), notes)
+    picture = draw_words(frames, caption.words, attention, arrays.boxes[0, :steps, :locations].numpy(), notes)
     try:
         picture.save(output)
     except (OSError, ValueError) as error:
@@ -52,8 +52,8 @@ def heatmap(
     typer.echo(f"{caption.text}\n{output}")
 
 
-def _shares(captioner: "LoadedCaptioner", caption: "Caption", stream: str) -> list[str]:
-    """What Eq. 12 gave to ST for each word, where the model is `stats` and has both ways of looking."""
+def _shares(captioner: "Captioner", caption: "Hypothesis", stream: str) -> list[str]:
+    """The weight of ST in Eq. 12 for each word, for a model `stats` with both branches."""
     import torch
 
     from watchword.models.stats import Stats
@@ -61,7 +61,7 @@ def _shares(captioner: "LoadedCaptioner", caption: "Caption", stream: str) -> li
     model = captioner.model
     if not isinstance(model, Stats) or model.config.variant != "stats":
         return []
-    sentence = torch.tensor([[captioner.vocabulary.encode(caption.words)]])
+    tokens = torch.tensor([[captioner.vocabulary.encode(caption.words)]])
     with torch.no_grad():
-        states = model.retrace(captioner.features.read([caption.video]), sentence)
+        states = model.retrace(captioner.features.read([caption.video]), tokens)
     return [f"ST {float(model.share_of_st(state)[stream]):.0%}" for state in states]

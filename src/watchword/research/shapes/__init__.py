@@ -1,19 +1,44 @@
-"""`shapes`: short films of coloured shapes, drawn from a seed, with captions and with the truth that real data lacks.
+"""`shapes`: short videos of coloured shapes, drawn from a seed, with captions and with the truth that real data lacks.
 
-    grammar.py      what can be shown and how it is said; sentences read back
-    drawing.py      painting
-    films.py        configuration, staging, Film and Truth
-    descriptors.py  streams from the pixels
-    folder.py       the data set on disk
+grammar.py      what can be shown and how it is said; captions read back
+drawing.py      painting
+videos.py       configuration, staging, DrawnVideo and Truth
+descriptors.py  streams from the pixels
+folder.py       the data set on disk
 """
 
 from watchword.research.shapes.descriptors import STREAMS, grid_boxes, streams_of
 from watchword.research.shapes.folder import SMALL_STREAMS, read_truth, write_shapes
 from watchword.research.shapes.grammar import LEXICON, RARE_WORDS, Facts, Thing, describe, kind_of, meaning
-from watchword.research.shapes.videos import Film, ShapesConfig, Truth, draw_film, draw_films, play_backwards, split_of
+from watchword.research.shapes.videos import (
+    DrawnVideo,
+    ShapesConfig,
+    Truth,
+    draw_video,
+    draw_videos,
+    play_backwards,
+    split_of,
+)
 
 __all__ = [
-    "LEXICON", "RARE_WORDS", "SMALL_STREAMS", "STREAMS", "Facts", "Film", "ShapesConfig", "Thing", "Truth",
-    "describe", "draw_film", "draw_films", "grid_boxes", "kind_of", "meaning", "play_backwards", "read_truth",
-    "split_of", "streams_of", "write_shapes",
+    "LEXICON",
+    "RARE_WORDS",
+    "SMALL_STREAMS",
+    "STREAMS",
+    "DrawnVideo",
+    "Facts",
+    "ShapesConfig",
+    "Thing",
+    "Truth",
+    "describe",
+    "draw_video",
+    "draw_videos",
+    "grid_boxes",
+    "kind_of",
+    "meaning",
+    "play_backwards",
+    "read_truth",
+    "split_of",
+    "streams_of",
+    "write_shapes",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Streams of a drawn film without any pretrained network: colours, edges and their places, from the pixels alone.
+"""Streams of a drawn video without any pretrained network: colours, edges and their places, from the pixels alone.
 
 Only the boxes of `regions` come from the truth, as a detector (of `moving_regions`: a tracker) would give them. Every
-stream but `motion`, `movement` and `moving_regions` is a function of single frames (and of the film's background, which
-knows no order): its mean over time is the same for a film and for the film played backwards. Those three are functions
+stream but `motion`, `movement` and `moving_regions` is a function of single frames (and of the video's background,
+without order): its mean over time is the same for a video and for the video played backwards. Those are functions
 of neighbouring frames and change their sign.
 
 `scene`, `movement` and `moving_regions` make a data set in which only a region tells who is spoken of and how it looks:
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import unknown
-from watchword.research.shapes.videos import Film
+from watchword.research.shapes.videos import DrawnVideo
 from watchword.types import FloatArray, StreamArrays
 
 STREAMS = ("appearance", "appearance_grid", "regions", "motion", "scene", "movement", "moving_regions",
@@ -38,21 +38,21 @@ HUES = ((220, 40, 40), (245, 140, 30), (245, 215, 40), (40, 170, 60),   # protot
         (40, 200, 195), (45, 95, 230), (140, 60, 190), (250, 140, 190))  # fmt: skip
 ANGLES = 8
 HALF_TURN, FULL_TURN = np.pi, 2 * np.pi
-NOISE = 0.06    # a gradient below it is grain of the film
-CROP = 10       # sampled points a side in a region
+NOISE = 0.06  # a gradient below it is grain of the video
+CROP = 10  # sampled points a side in a region
 WHOLE_PICTURE = np.array([[0.0, 0.0, 1.0, 1.0]])
 
 
-def streams_of(film: Film, names: tuple[str, ...] = STREAMS) -> dict[str, StreamArrays]:
-    """The named streams of a film; float32."""
-    maps = _look(film.pictures)
+def streams_of(drawn: DrawnVideo, names: tuple[str, ...] = STREAMS) -> dict[str, StreamArrays]:
+    """The named streams of a video; float32."""
+    maps = _look(drawn.pictures)
     found = {}
     for name in names:
         if name not in STREAMS:
             raise unknown("stream of shapes", name, STREAMS)
         mask = None
         if name in ("regions", "moving_regions"):
-            boxes, mask = film.truth.boxes, film.truth.visible
+            boxes, mask = drawn.truth.boxes, drawn.truth.visible
             values = (_regions if name == "regions" else _moving_regions)(maps, boxes) * mask[..., None]
         elif name == "appearance":
             values, boxes = _appearance(maps), WHOLE_PICTURE
@@ -71,7 +71,7 @@ def streams_of(film: Film, names: tuple[str, ...] = STREAMS) -> dict[str, Stream
         else:
             values, boxes = _layer3(maps, 4), grid_boxes(4)
         found[name] = StreamArrays(
-            np.ascontiguousarray(values, np.float32), film.times, np.ascontiguousarray(boxes, np.float32), mask
+            np.ascontiguousarray(values, np.float32), drawn.times, np.ascontiguousarray(boxes, np.float32), mask
         )
     return found
 
@@ -86,20 +86,20 @@ def grid_boxes(side: int) -> FloatArray:
 class Maps:
     """What is seen at every pixel."""
 
-    picture: FloatArray       # (F, H, W, 3) 0..1
-    background: FloatArray    # (H, 3) the usual colour of a row over the film
-    things: FloatArray        # (F, H, W) how unlike the background, 0..1
-    hues: FloatArray          # (F, H, W, 8) which colour word a thing's pixel is nearest to
-    light: FloatArray         # (F, H, W) luminance
-    slope: FloatArray         # (F, H, W, 2) its gradient, x and y
-    edges: FloatArray         # (F, H, W, 8) gradient by orientation: from dark to light is as from light to dark
-    contour: FloatArray       # (F, H, W, 8) gradient of the things by direction: which way is out, no texture inside
-    grain: FloatArray         # (F, H, W) what differs from pixel to pixel
+    picture: FloatArray  # (F, H, W, 3) 0..1
+    background: FloatArray  # (H, 3) the usual colour of a row over the video
+    things: FloatArray  # (F, H, W) how unlike the background, 0..1
+    hues: FloatArray  # (F, H, W, 8) which colour word a thing's pixel is nearest to
+    light: FloatArray  # (F, H, W) luminance
+    slope: FloatArray  # (F, H, W, 2) its gradient, x and y
+    edges: FloatArray  # (F, H, W, 8) gradient by orientation: from dark to light is as from light to dark
+    contour: FloatArray  # (F, H, W, 8) gradient of the things by direction: which way is out, no texture inside
+    grain: FloatArray  # (F, H, W) what differs from pixel to pixel
 
 
 def _look(pictures: NDArray[np.uint8]) -> Maps:
     picture = pictures.astype(np.float32) / 255
-    # Things cover less than half of a row over the whole film, so its median is background.
+    # Things cover less than half of a row over the whole video, so its median is background.
     background = np.median(pictures[:, :, ::4].swapaxes(0, 1).reshape(pictures.shape[1], -1, 3), axis=1) / 255
     background = background.astype(np.float32)
     unlike = np.abs(picture - background[:, None])
@@ -107,7 +107,7 @@ def _look(pictures: NDArray[np.uint8]) -> Maps:
     unlike = np.maximum(np.maximum(unlike[..., 0], unlike[..., 1]), unlike[..., 2])
     things = np.clip((unlike - 0.06) * 6, 0, 1)
     hues = np.zeros((*things.shape, len(HUES)), np.float32)
-    where = np.nonzero(things)                                     # a tenth of all pixels: the rest costs nothing
+    where = np.nonzero(things)  # a tenth of all pixels: the rest costs nothing
     red, green, blue = (pictures[where] >> 3).astype(np.int64).T
     hues[where] = _hue_table()[(red << 10) + (green << 5) + blue] * things[where][:, None]
     light = picture @ np.array([0.3, 0.6, 0.1], np.float32)
@@ -179,7 +179,7 @@ def _cells(values: FloatArray, side: int) -> FloatArray:
     """Means over the cells of a grid: (F, H, W, D) or (F, H, W) -> (F, side * side, D)."""
     frames, height, width = values.shape[:3]
     size = values.shape[3] if values.ndim == 4 else 1
-    rows = values.reshape(frames, side, height // side, -1).sum(2)                   # whole rows first: contiguous
+    rows = values.reshape(frames, side, height // side, -1).sum(2)  # whole rows first: contiguous
     cells = rows.reshape(frames, side, side, width // side, size).sum(3)
     pooled: FloatArray = cells.reshape(frames, side * side, size) / (height // side * (width // side))
     return pooled
@@ -189,9 +189,9 @@ def _by_colour(maps: Maps) -> tuple[FloatArray, FloatArray]:
     """Of every colour, share of the picture, place and spread (F, 8, 4); and the pixels it has, with a floor (F, 8)."""
     height, width = maps.light.shape[1:]
     x, y = (axis.ravel() for axis in np.meshgrid(_places(width), _places(height)))
-    fixed = np.stack([np.ones_like(x), x, y, x * x + y * y], -1)                     # (HW, 4)
+    fixed = np.stack([np.ones_like(x), x, y, x * x + y * y], -1)  # (HW, 4)
     mass, across, down, square = np.moveaxis(_pixels(maps.hues).swapaxes(1, 2) @ fixed, -1, 0)  # (F, 8)
-    amount = mass + 0.002 * height * width                                           # no place without a thing
+    amount = mass + 0.002 * height * width  # no place without a thing
     across, down = across / amount, down / amount
     spread = np.sqrt(np.clip(square / amount - across**2 - down**2, 0, None))
     return np.stack([4 * np.sqrt(mass / (height * width)), across, down, 2 * spread], -1), amount
@@ -206,22 +206,22 @@ def _appearance(maps: Maps) -> FloatArray:
     """Each colour with what lies at its pixels: the product keeps whose place, contour and grain they are."""
     frames = len(maps.light)
     places, amount = _by_colour(maps)
-    hues = _pixels(maps.hues).swapaxes(1, 2)                                         # (F, 8, HW)
+    hues = _pixels(maps.hues).swapaxes(1, 2)  # (F, 8, HW)
     bound = np.concatenate([hues @ _pixels(maps.contour), hues @ _pixels(maps.grain)], -1)  # (F, 8, 9)
     things = np.concatenate([places, 3 * np.sqrt(bound / amount[..., None])], -1).reshape(frames, -1)
-    edges = _strengths((maps.edges,), 1)[:, 0] * 2                                   # (F, 8)
+    edges = _strengths((maps.edges,), 1)[:, 0] * 2  # (F, 8)
     return np.concatenate([things, edges, _scene(maps)[:, 0]], -1)[:, None]
 
 
 def _scene(maps: Maps) -> FloatArray:
     """The background at four heights, the same in all frames."""
     frames, height = maps.light.shape[:2]
-    rows = maps.background.reshape(4, height // 4, 3).mean(1).reshape(-1)            # (12,)
+    rows = maps.background.reshape(4, height // 4, 3).mean(1).reshape(-1)  # (12,)
     return np.broadcast_to(rows, (frames, 1, 12))
 
 
 def _appearance_grid(maps: Maps, side: int) -> FloatArray:
-    strengths = _strengths((maps.things, maps.hues, maps.edges, maps.grain), side)   # (F, N, 18)
+    strengths = _strengths((maps.things, maps.hues, maps.edges, maps.grain), side)  # (F, N, 18)
     return np.concatenate([strengths, _cells(maps.picture, side), _grid_places(len(strengths), side)], -1)
 
 
@@ -239,7 +239,7 @@ def _regions(maps: Maps, boxes: FloatArray) -> FloatArray:
     half = CROP // 2
     thumbnail = maps.things[at].reshape(*boxes.shape[:2], half, 2, half, 2).mean((3, 5)).reshape(*boxes.shape[:2], -1)
     low, high = boxes[..., :2], boxes[..., 2:]
-    geometry = np.concatenate([low + high - 1, 3 * (high - low)], -1)                # centre -1..1, extent
+    geometry = np.concatenate([low + high - 1, 3 * (high - low)], -1)  # centre -1..1, extent
     return np.concatenate([strength, thumbnail, maps.picture[at].mean((2, 3)), geometry], -1)
 
 
@@ -249,7 +249,7 @@ def _moving_regions(maps: Maps, boxes: FloatArray) -> FloatArray:
     The amounts stand apart because attention scores a region nearly linearly: what moves left or right must look alike
     to it. They are about as large as what says how a region looks.
     """
-    values = _regions(maps, boxes)                                                   # (F, K, 49)
+    values = _regions(maps, boxes)  # (F, K, 49)
     changes = 5 * _between_neighbours(np.concatenate([values[..., : len(HUES)], values[..., -4:]], -1))
     colours, box = np.abs(changes[..., : len(HUES)]), np.abs(changes[..., len(HUES) :])
     light = np.abs(_between_neighbours(maps.light))[_points(maps, boxes)].mean((2, 3))
@@ -261,7 +261,7 @@ def _points(maps: Maps, boxes: FloatArray) -> tuple[NDArray[np.int64], NDArray[n
     """Frame, row and column of CROP x CROP points in every box (F, K, 4): an index of (F, K, CROP, CROP) pixels."""
     frames, height, width = maps.light.shape
     inside = (np.arange(CROP) + 0.5) / CROP
-    x = boxes[..., :1] + (boxes[..., 2:3] - boxes[..., :1]) * inside                 # (F, K, CROP)
+    x = boxes[..., :1] + (boxes[..., 2:3] - boxes[..., :1]) * inside  # (F, K, CROP)
     y = boxes[..., 1:2] + (boxes[..., 3:] - boxes[..., 1:2]) * inside
     column, row = (x * width).astype(np.int64), (y * height).astype(np.int64)
     return (np.arange(frames)[:, None, None, None],
@@ -271,8 +271,8 @@ def _points(maps: Maps, boxes: FloatArray) -> tuple[NDArray[np.int64], NDArray[n
 def _motion(maps: Maps) -> FloatArray:
     """How each colour moves and changes, how what moves looks, and the normal flow over all and in 2 x 2 cells."""
     frames = len(maps.light)
-    found = [_between_neighbours(_by_colour(maps)[0]) * 10]                          # (F, 8, 4)
-    moving = _pixels(np.abs(_between_neighbours(maps.light))).swapaxes(1, 2)         # (F, 1, HW)
+    found = [_between_neighbours(_by_colour(maps)[0]) * 10]  # (F, 8, 4)
+    moving = _pixels(np.abs(_between_neighbours(maps.light))).swapaxes(1, 2)  # (F, 1, HW)
     amount = moving.sum(-1, keepdims=True) + 0.002 * moving.shape[-1]
     found += [2 * np.sqrt(moving @ _pixels(plane) / amount) for plane in (maps.hues, maps.contour)]
     return np.concatenate([*(part.reshape(frames, -1) for part in found), _movement(maps)], -1)[:, None]
@@ -286,13 +286,13 @@ def _movement(maps: Maps) -> FloatArray:
     planes = (-change * slope_x, -change * slope_y, slope_x**2 + slope_y**2, np.abs(change))
     found = []
     for side in (1, 2):
-        cells = np.concatenate([_cells(plane, side) for plane in planes], -1)        # (F, N, 4)
+        cells = np.concatenate([_cells(plane, side) for plane in planes], -1)  # (F, N, 4)
         found += [4 * cells[..., :2] / (cells[..., 2:3] + 0.002), 40 * cells[..., 3:]]
     return np.concatenate([part.reshape(frames, -1) for part in found], -1)
 
 
 def _between_neighbours(values: FloatArray) -> FloatArray:
-    """Half the difference of the two frames around each; nothing at the two ends of the film, (F, ...)."""
+    """Half the difference of the two frames around each; nothing at the two ends of the video, (F, ...)."""
     change = np.zeros_like(values)
     change[1:-1] = (values[2:] - values[:-2]) / 2
     return change
@@ -309,7 +309,7 @@ def _layer2(maps: Maps, side: int) -> FloatArray:
 def _layer3(maps: Maps, side: int) -> FloatArray:
     """The background of each cell's rows, of the whole picture, and the cell's light."""
     frames, height = maps.light.shape[:2]
-    rows = maps.background.reshape(side, height // side, 3).mean(1)                  # (side, 3)
+    rows = maps.background.reshape(side, height // side, 3).mean(1)  # (side, 3)
     near = np.broadcast_to(np.repeat(rows, side, axis=0), (frames, side * side, 3))
     far = np.broadcast_to(maps.background.reshape(2, -1, 3).mean(1).ravel(), (frames, side * side, 6))
     light = _cells(maps.light, side)

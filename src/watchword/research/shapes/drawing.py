@@ -31,22 +31,22 @@ SCENES = {  # sky at the top, sky at the horizon, ground at the horizon, ground 
 
 @dataclass(frozen=True)
 class Track:
-    """One object through the film, in units of the picture."""
+    """One object through the video, in units of the picture."""
 
     thing: Thing
-    centres: FloatArray   # (F, 2) x y
-    radii: FloatArray     # (F,)
-    opacity: FloatArray   # (F,) 0 is hidden
-    angles: FloatArray    # (F,) radians
-    after: str | None     # the colour it turns to
-    turned: FloatArray    # (F,) 0 is the first colour, 1 the second
+    centres: FloatArray  # (F, 2) x y
+    radii: FloatArray  # (F,)
+    opacity: FloatArray  # (F,) 0 is hidden
+    angles: FloatArray  # (F,) radians
+    after: str | None  # the colour it turns to
+    turned: FloatArray  # (F,) 0 is the first colour, 1 the second
 
 
 def paint_scene(scene: str, size: int, rng: np.random.Generator) -> FloatArray:
     """Two gradients that meet at the horizon, (H, 1, 3): a scene is known from afar, by no texture of its own."""
     top, far, near, bottom = (np.array(colour, np.float64) for colour in SCENES[scene])
     horizon = rng.uniform(0.45, 0.65)
-    height = (np.arange(size) + 0.5)[:, None] / size                    # (H, 1)
+    height = (np.arange(size) + 0.5)[:, None] / size  # (H, 1)
     sky = top + (far - top) * np.clip(height / horizon, 0, 1)
     ground = near + (bottom - near) * np.clip((height - horizon) / (1 - horizon), 0, 1)
     edge = np.clip((height - horizon) * size + 0.5, 0, 1)
@@ -62,14 +62,14 @@ def paint(canvas: NDArray[np.float32], margin: int, track: Track) -> FloatArray:
     local = np.arange(-reach, reach + 1)
     columns, rows = (np.floor(centres[:, axis, None]).astype(np.int64) + local for axis in (0, 1))  # (F, P)
     x = (columns + 0.5 - centres[:, :1]).astype(np.float32)[:, None, :]  # (F, 1, P)
-    y = (rows + 0.5 - centres[:, 1:]).astype(np.float32)[:, :, None]     # (F, P, 1)
+    y = (rows + 0.5 - centres[:, 1:]).astype(np.float32)[:, :, None]  # (F, P, 1)
     angles = track.angles.astype(np.float32)[:, None, None]
     cosine, sine = np.cos(angles), np.sin(angles)
-    u, v = cosine * x + sine * y, cosine * y - sine * x                 # (F, P, P) in the object's own frame
+    u, v = cosine * x + sine * y, cosine * y - sine * x  # (F, P, P) in the object's own frame
     distance = SHAPES[track.thing.object](u / radii, v / radii) * radii
 
     cover: Plane = np.clip(0.5 - distance, 0, 1)
-    outline = np.clip(0.5 - np.abs(distance + 0.5), 0, 1)               # one dark pixel, seen on every scene
+    outline = np.clip(0.5 - np.abs(distance + 0.5), 0, 1)  # one dark pixel, seen on every scene
     first = np.array(PALETTE[track.thing.colour], np.float32)
     last = np.array(PALETTE[track.after or track.thing.colour], np.float32)
     colour = (first + (last - first) * track.turned.astype(np.float32)[:, None])[:, None, None]  # (F, 1, 1, 3)

@@ -12,7 +12,7 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store, settings_key
 from watchword.research.shapes.descriptors import STREAMS, streams_of
 from watchword.research.shapes.grammar import Facts, Thing
-from watchword.research.shapes.videos import Film, ShapesConfig, Truth, draw_films
+from watchword.research.shapes.videos import DrawnVideo, ShapesConfig, Truth, draw_videos
 
 DRAWING = "shapes 2"  # counted up when the same options give other numbers
 SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big
@@ -22,25 +22,25 @@ def write_shapes(
     folder: Path,
     config: ShapesConfig,
     streams: tuple[str, ...] = SMALL_STREAMS,
-    each: Callable[[Film], object] = lambda film: None,
+    each: Callable[[DrawnVideo], object] = lambda drawn: None,
 ) -> None:
-    """Draws the films and writes the data set; `each` sees every film once it is kept (progress, pictures, videos)."""
-    settings = {"drawn": DRAWING, **{name: value for name, value in asdict(config).items() if name != "films"}}
+    """Draws the videos and writes the data set; `each` gets every video once it is written."""
+    settings = {"drawn": DRAWING, **{name: value for name, value in asdict(config).items() if name != "count"}}
     store = Store(folder / "store")
     if any(key != settings_key(settings) for name in STREAMS for key in store.keys(name)):
-        raise WatchwordError(f"{folder} holds films that were drawn otherwise: choose another folder or delete it")
+        raise WatchwordError(f"{folder} holds videos that were drawn otherwise: choose another folder or delete it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         captions, truth = folder / "captions.jsonl", folder / "truth.jsonl"
         with _part(captions).open("w", encoding="utf-8") as spoken, _part(truth).open("w", encoding="utf-8") as true:
-            for film in draw_films(config):
-                for name, arrays in streams_of(film, streams).items():
-                    store.write(film.video, name, arrays, settings)
-                line = {"video": film.video, "split": film.split, "captions": film.captions}
+            for drawn in draw_videos(config):
+                for name, arrays in streams_of(drawn, streams).items():
+                    store.write(drawn.video, name, arrays, settings)
+                line = {"video": drawn.video, "split": drawn.split, "captions": drawn.captions}
                 spoken.write(json.dumps(line) + "\n")
-                true.write(json.dumps(truth_to_json(film.video, film.truth)) + "\n")
-                each(film)
-        for path in (captions, truth):   # the lists come last and whole: they never name what is not there
+                true.write(json.dumps(truth_to_json(drawn.video, drawn.truth)) + "\n")
+                each(drawn)
+        for path in (captions, truth):  # the lists come last and whole: they never name what is not there
             _part(path).replace(path)
     except OSError as error:
         raise WatchwordError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
@@ -98,5 +98,3 @@ def truth_from_json(record: dict[str, Any]) -> Truth:
         order_words=tuple(record["order_words"]),
         rare_words=tuple(record["rare_words"]),
     )
-
-

@@ -1,6 +1,6 @@
-"""What the drawn films can show and how people say it: a long-tailed lexicon, captions from facts, facts from captions.
+"""What drawn videos can show and how it is described: a lexicon, captions from facts, facts from captions.
 
-Every content word belongs to exactly one value of one kind, so a sentence can be read back word by word. Shares are
+Every content word belongs to exactly one value of one kind, so a caption can be read back word by word. Shares are
 long-tailed on purpose: a value with a share below `RARE_SHARE` is rare, and so are its words.
 """
 
@@ -83,7 +83,7 @@ FUNCTION_WORDS = frozenset(
     {"a", "an", "the", "is", "at", "in", "on", "off", "into", "from", "to", "there", "that", "gets"}
 )
 TEMPLATES = ("{subject} {verb} {place}", "{place} {subject} {verb}", "there is {subject} that {verb} {place}")
-BACKWARDS = {  # what a film shows when it is played from its end
+BACKWARDS = {  # what a video shows when it is played from its end
     "left": "right", "right": "left", "up": "down", "down": "up",
     "appears": "vanishes", "vanishes": "appears", "grows": "shrinks", "shrinks": "grows",
 }  # fmt: skip
@@ -120,17 +120,17 @@ class Thing:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a film shows, as values of the lexicon."""
+    """What a video shows, as values of the lexicon."""
 
     subject: Thing
     action: str
     scene: str
     direction: str | None = None  # moves
-    after: str | None = None      # turns: the colour at the end
-    second: Thing | None = None   # bounces: what the subject meets
+    after: str | None = None  # turns: the colour at the end
+    second: Thing | None = None  # bounces: what the subject meets
 
     def backwards(self) -> "Facts":
-        """The facts of the same film played from its end."""
+        """The facts of the same video played from its end."""
         facts = replace(self, action=BACKWARDS.get(self.action, self.action))
         if self.direction is not None:
             facts = replace(facts, direction=BACKWARDS[self.direction])
@@ -167,7 +167,7 @@ def describe(facts: Facts, rng: np.random.Generator, num_captions: int) -> tuple
 
 
 def _sentence(facts: Facts, rng: np.random.Generator, chance: float) -> str:
-    """One sentence; size, texture and scene are each spoken of with the given chance."""
+    """One caption; size, texture and scene are each spoken of with the given chance."""
     size, texture, scene = (float(draw) < chance for draw in rng.random(3))
     template = TEMPLATES[int(rng.choice(len(TEMPLATES), p=(0.6, 0.2, 0.2)))]
     subject = _noun(facts.subject, rng, size, texture, the=0.0 if template.startswith("there") else 0.3)
@@ -198,13 +198,13 @@ def _phrase(rng: np.random.Generator, kind: str, value: str) -> str:
     return phrases[int(rng.choice(len(phrases), p=weights / weights.sum()))]
 
 
-def meaning(sentence: str) -> dict[str, str]:
-    """What a sentence says, kind -> value; the second object and colour as `second`, `second_colour`, `after`.
+def meaning(caption: str) -> dict[str, str]:
+    """What a caption says, kind -> value; the second object and colour as `second`, `second_colour`, `after`.
 
-    Reads any sentence, also a wrong one that a model made: unknown words say nothing.
+    Reads any caption, also a wrong one that a model made: unknown words say nothing.
     """
     found: dict[str, list[str]] = {}
-    for word in sentence.lower().split():
+    for word in caption.lower().split():
         if word in MEANINGS:
             kind, value = MEANINGS[word]
             found.setdefault(kind, []).append(value)

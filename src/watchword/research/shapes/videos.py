@@ -1,4 +1,4 @@
-"""Films of coloured shapes, drawn from a seed, with captions and with the truth about them.
+"""Videos of coloured shapes, drawn from a seed, with captions and with the truth about them.
 
 One object, the subject, does something; the others (distractors) only sway where they stand, so who is spoken of can be
 seen, but only in the frames of the event. Events with a direction in time are drawn one way and played backwards for
@@ -19,29 +19,29 @@ from watchword.types import Clip, FloatArray
 EVENTS = ("anywhere", "whole")
 OUTSIDE = ("rest", "hidden")
 RADII = {"small": 0.09, "big": 0.15}
-GROWTH = (0.075, 0.165)        # radius before and after growing
+GROWTH = (0.075, 0.165)  # radius before and after growing
 PLAYED_BACKWARDS = frozenset({"left", "up", "vanishes", "shrinks"})
 VISIBLE_OPACITY = 0.1
-MOST_DISTRACTORS = 8           # more would cover each other
+MOST_DISTRACTORS = 8  # more would cover each other
 SPLITS = ("train",) * 7 + ("val",) + ("test",) * 2
 
 
 @dataclass(frozen=True)
 class ShapesConfig:
-    """All that a film depends on, besides its index."""
+    """All that a video depends on, besides its index."""
 
     seed: int = 0
-    films: int = 500
+    count: int = 500
     frames: int = 16
     frames_per_second: float = 8.0
-    size: int = 64                     # pixels, a multiple of 16: the cells of every grid are whole pixels
+    size: int = 64  # pixels, a multiple of 16: the cells of every grid are whole pixels
     distractors: int = 2
-    regions: int = 8                   # places of the stream `regions`: objects, then background, in random slots
+    regions: int = 8  # places of the stream `regions`: objects, then background, in random slots
     captions: int = 6
-    event: str = "anywhere"            # anywhere: a stretch of the film; whole: all of it
-    longest_event: float = 2 / 3       # of the film; the shortest is half of it, but five frames at least
-    outside: str = "rest"              # what the subject does outside its event: rest, or hidden from sight
-    actions: tuple[str, ...] = ()      # only these; empty: all, by their shares
+    event: str = "anywhere"  # anywhere: a stretch of the video; whole: all of it
+    longest_event: float = 2 / 3  # of the video; the shortest is half of it, but five frames at least
+    outside: str = "rest"  # what the subject does outside its event: rest, or hidden from sight
+    actions: tuple[str, ...] = ()  # only these; empty: all, by their shares
 
     def __post_init__(self) -> None:
         if self.event not in EVENTS:
@@ -57,7 +57,7 @@ class ShapesConfig:
             raise WatchwordError(f"shapes cannot tell an event in {self.frames} frames: use 8 or more")
         if not 5 <= int(self.frames * self.longest_event) <= self.frames:
             raise WatchwordError(
-                f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the film "
+                f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the video "
                 "ends; draw more frames or change longest_event"
             )
         if self.distractors > MOST_DISTRACTORS:
@@ -69,7 +69,7 @@ class ShapesConfig:
                 f"{self.distractors} distractors, a subject and what it meets need {self.distractors + 2} regions, "
                 f"there are {self.regions}: raise regions or draw fewer distractors"
             )
-        for name in ("films", "captions"):
+        for name in ("count", "captions"):
             if getattr(self, name) < 1:
                 raise WatchwordError(f"shapes needs at least one of {name}, not {getattr(self, name)}")
 
@@ -79,14 +79,14 @@ class Truth:
     """What real data does not say. The K slots are the places of the stream `regions`, in its order."""
 
     facts: Facts
-    event: tuple[int, int]             # frames [start, end) in which it happens
-    boxes: FloatArray                  # (F, K, 4) x0 y0 x1 y1, 0..1
-    visible: NDArray[np.bool_]         # (F, K)
-    things: tuple[Thing | None, ...]   # (K,) None is background: a box with nothing in it
-    subject: int                       # the slot that is spoken of
-    second: int | None                 # the slot that the subject bounces off
-    order_words: tuple[str, ...]       # words of the captions that only the order of time decides
-    rare_words: tuple[str, ...]        # words of the captions that are rare in the whole data set
+    event: tuple[int, int]  # frames [start, end) in which it happens
+    boxes: FloatArray  # (F, K, 4) x0 y0 x1 y1, 0..1
+    visible: NDArray[np.bool_]  # (F, K)
+    things: tuple[Thing | None, ...]  # (K,) None is background: a box with nothing in it
+    subject: int  # the slot that is spoken of
+    second: int | None  # the slot that the subject bounces off
+    order_words: tuple[str, ...]  # words of the captions that only the order of time decides
+    rare_words: tuple[str, ...]  # words of the captions that are rare in the whole data set
 
     @property
     def distractors(self) -> tuple[int, ...]:
@@ -95,13 +95,13 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film, what is said about it, and the truth."""
+class DrawnVideo:
+    """A video, what is said about it, and the truth."""
 
     video: str
     split: str
-    pictures: NDArray[np.uint8]        # (F, H, W, 3)
-    times: FloatArray                  # (F,) seconds
+    pictures: NDArray[np.uint8]  # (F, H, W, 3)
+    times: FloatArray  # (F,) seconds
     captions: tuple[str, ...]
     truth: Truth
 
@@ -111,26 +111,26 @@ class Film:
 
 
 def split_of(index: int) -> str:
-    """Of ten films seven train, one validates, two test; a film stays where it is when more are drawn."""
+    """Of ten videos seven train, one validates, two test; a video stays where it is when more are drawn."""
     return SPLITS[index % len(SPLITS)]
 
 
-def draw_films(config: ShapesConfig) -> Iterator[Film]:
-    """All films of a configuration, one after the other."""
-    return (draw_film(config, index) for index in range(config.films))
+def draw_videos(config: ShapesConfig) -> Iterator[DrawnVideo]:
+    """All videos of a configuration, one after the other."""
+    return (draw_video(config, index) for index in range(config.count))
 
 
-def draw_film(config: ShapesConfig, index: int) -> Film:
-    """Film number `index`: it depends on the configuration and its own number, on no other film."""
+def draw_video(config: ShapesConfig, index: int) -> DrawnVideo:
+    """The video number `index`: it depends on the configuration and its own number, on no other video."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy=config.seed, spawn_key=(index,))))
     facts = _draw_facts(config, rng)
     backwards = bool({facts.action, facts.direction} & PLAYED_BACKWARDS)
     event = _draw_event(config, rng)
     tracks, background = _stage(config, facts.backwards() if backwards else facts, event, rng)
-    pictures, boxes = _shoot(config, facts.scene, tracks, rng)           # subject first
-    opacity = np.stack([track.opacity for track in tracks], axis=1)      # (F, objects)
+    pictures, boxes = _shoot(config, facts.scene, tracks, rng)  # subject first
+    opacity = np.stack([track.opacity for track in tracks], axis=1)  # (F, objects)
 
-    slots = rng.permutation(config.regions)                              # so that a slot's number says nothing
+    slots = rng.permutation(config.regions)  # so that a slot's number says nothing
     places = np.concatenate([boxes, np.broadcast_to(background, (config.frames, *background.shape))], axis=1)
     visible = np.ones((config.frames, config.regions), bool)
     visible[:, : len(tracks)] = opacity >= VISIBLE_OPACITY
@@ -144,51 +144,51 @@ def draw_film(config: ShapesConfig, index: int) -> Film:
         order_words=(), rare_words=(),
     )  # fmt: skip
     times = np.arange(config.frames) / config.frames_per_second
-    film = Film(f"shapes{index:06d}", split_of(index), pictures, times, (), truth)
-    film = _flip(film) if backwards else film
-    return _with_captions(film, describe(facts, rng, config.captions))
+    drawn = DrawnVideo(f"shapes{index:06d}", split_of(index), pictures, times, (), truth)
+    drawn = _flip(drawn) if backwards else drawn
+    return _with_captions(drawn, describe(facts, rng, config.captions))
 
 
-def play_backwards(film: Film) -> Film:
-    """The same film from its end, with the truth and the captions that then hold."""
-    film, rng = _flip(film), np.random.Generator(np.random.PCG64(0))
-    return _with_captions(film, describe(film.truth.facts, rng, len(film.captions)))
+def play_backwards(drawn: DrawnVideo) -> DrawnVideo:
+    """The same video from its end, with the truth and the captions that then hold."""
+    drawn, rng = _flip(drawn), np.random.Generator(np.random.PCG64(0))
+    return _with_captions(drawn, describe(drawn.truth.facts, rng, len(drawn.captions)))
 
 
-def _flip(film: Film) -> Film:
-    truth = film.truth
+def _flip(drawn: DrawnVideo) -> DrawnVideo:
+    truth = drawn.truth
     start, end = truth.event
     facts = truth.facts.backwards()
     things = tuple(facts.subject if slot == truth.subject else thing for slot, thing in enumerate(truth.things))
     truth = replace(
-        truth, facts=facts, event=(len(film.times) - end, len(film.times) - start), things=things,
+        truth, facts=facts, event=(len(drawn.times) - end, len(drawn.times) - start), things=things,
         boxes=truth.boxes[::-1], visible=truth.visible[::-1],
     )  # fmt: skip
-    return replace(film, pictures=film.pictures[::-1], truth=truth)
+    return replace(drawn, pictures=drawn.pictures[::-1], truth=truth)
 
 
-def _with_captions(film: Film, captions: tuple[str, ...]) -> Film:
-    """The film with other sentences, and what is true of their words."""
+def _with_captions(drawn: DrawnVideo, captions: tuple[str, ...]) -> DrawnVideo:
+    """The video with other captions, and what is true of their words."""
     words = {word for caption in captions for word in caption.split()}
     truth = replace(
-        film.truth,
-        order_words=tuple(sorted(words & film.truth.facts.order_words)),
+        drawn.truth,
+        order_words=tuple(sorted(words & drawn.truth.facts.order_words)),
         rare_words=tuple(sorted(words & RARE_WORDS)),
     )
-    return replace(film, captions=captions, truth=truth)
+    return replace(drawn, captions=captions, truth=truth)
 
 
 def _draw_facts(config: ShapesConfig, rng: np.random.Generator) -> Facts:
     action = draw_value(rng, "action", config.actions)
     scene = draw_value(rng, "scene")
     subject = _draw_thing(rng, ())
-    if action == "spins" and subject.object == "circle":                 # nobody sees a plain circle spin
+    if action == "spins" and subject.object == "circle":  # nobody sees a plain circle spin
         subject = replace(subject, object=draw_value(rng, "object", without=frozenset({"circle"})))
     if action == "moves":
         return Facts(subject, action, scene, direction=draw_value(rng, "direction"))
     if action == "turns":
         colours = [subject.colour, draw_value(rng, "colour", without=frozenset({subject.colour}))]
-        first, after = rng.permutation(colours)                          # either way round is as likely
+        first, after = rng.permutation(colours)  # either way round is as likely
         return Facts(replace(subject, colour=str(first)), action, scene, after=str(after))
     if action == "bounces":
         return Facts(subject, action, scene, second=_draw_thing(rng, (subject,)))
@@ -256,7 +256,7 @@ def _perform(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np
     """The subject's event around the origin, forwards in time."""
     start, end = event
     moment = np.arange(config.frames)
-    part = np.clip((moment - start) / (end - 1 - start), 0, 1)           # of the event, (F,): 0 before, 1 after
+    part = np.clip((moment - start) / (end - 1 - start), 0, 1)  # of the event, (F,): 0 before, 1 after
     inside = (moment >= start) & (moment < end)
     track = _stand(config, facts.subject, rng, sway=0.0)
     if config.outside == "hidden" and facts.action not in ("appears", "vanishes"):
@@ -272,7 +272,7 @@ def _perform(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np
         case "turns":
             return replace(track, after=facts.after, turned=part)
         case "bounces":
-            return replace(track, turned=np.abs(1 - 2 * part))           # distance from what it meets
+            return replace(track, turned=np.abs(1 - 2 * part))  # distance from what it meets
         case "jumps":
             height = rng.uniform(0.25, 0.35) * 4 * part * (1 - part)
             return replace(track, centres=np.stack([np.zeros_like(part), -height], axis=1))

@@ -1,0 +1,1 @@
+"""A blind comparison of two systems by people."""

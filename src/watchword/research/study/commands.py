@@ -1,4 +1,4 @@
-"""`watchword study`: people compare the sentences of two systems (Table 3 of Pu et al. 2018), blind."""
+"""`watchword research study`: people compare the captions of two systems (Table 3 of Pu et al. 2018), blind."""
 
 import base64
 import json
@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watchword.cli._shared import Json
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
     from watchword.research.study.preference import Judgement, Preference
 
 QUESTIONS = {
-    "relevance": "Which sentence tells better what the film shows?",
-    "coherence": "Which sentence is better English, whatever the film shows?",
+    "relevance": "Which caption describes the video better?",
+    "coherence": "Which caption is better English, whatever the video shows?",
 }
 SIDES = ("left", "right")
-FRAMES, PIXELS = 5, 180  # of a film that is shown as pictures
-MIME = {".mp4": "video/mp4", ".m4v": "video/mp4", ".webm": "video/webm", ".ogv": "video/ogg", ".mov": "video/quicktime"}
+FRAMES, PIXELS = 5, 180  # of a video that is shown as frames
+EMBEDDED = (".mp4", ".m4v", ".webm", ".ogv", ".mov")  # played by browsers
 
-study = typer.Typer(help="Ask people which of two systems' sentences is better.", no_args_is_help=True)
+study = typer.Typer(name="study", help="Compare two systems by a blind study with people.", no_args_is_help=True)
 
 
 class Shown(StrEnum):
-    films = "films"    # whole, inside the page
-    frames = "frames"  # a few pictures
-    none = "none"      # sentences alone
+    videos = "videos"  # embedded in the page
+    frames = "frames"  # a few frames
+    none = "none"  # captions only
 
 
 @study.command("make")
@@ -36,32 +37,32 @@ def make_study(
     first: Annotated[Path, typer.Argument(help="Predictions of one system, such as a baseline.")],
     second: Annotated[Path, typer.Argument(help="Predictions of the other, for the same videos.")],
     output: Annotated[Path, typer.Option(help="The page.")] = Path("study.html"),
-    clips: Annotated[int, typer.Option(min=1, help="So many videos, drawn at random; 100 in the paper.")] = 100,
-    films: Annotated[Path | None, typer.Option(help="The folder of the films, VIDEO.mp4 and so on.")] = None,
-    show: Annotated[Shown, typer.Option(help="What is seen of the films.")] = Shown.frames,
-    names: Annotated[str, typer.Option(help="What the table calls the systems.")] = "Baseline,DualAFR",
-    only_different: Annotated[bool, typer.Option(help="Leave out videos of which both say the same.")] = False,
-    seed: Annotated[int, typer.Option(help="Draws the videos, their order and the sides.")] = 0,
+    clips: Annotated[int, typer.Option(min=1, help="Number of videos, drawn at random; 100 in the paper.")] = 100,
+    videos: Annotated[Path | None, typer.Option(help="The folder of the videos, ID.mp4 and so on.")] = None,
+    show: Annotated[Shown, typer.Option(help="What to show of the videos.")] = Shown.frames,
+    names: Annotated[str, typer.Option(help="The names of the systems.")] = "Baseline,DualAFR",
+    only_different: Annotated[bool, typer.Option(help="Leave out videos with two equal captions.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
-    """Make a page on which a person compares two sentences of each film without knowing whose they are.
+    """Make a page on which a person compares two captions of each video without knowing the systems.
 
-    The page is one file, works without a network and saves the answers as a file to send back. Which side is whose is
-    in OUTPUT.key.json: keep it for `watchword study table`, do not send it along.
+    The page is one file, works offline and saves the answers as a file to send back. OUTPUT.key.json says which side
+    is which system: keep it for `watchword research study table`, and do not send it along.
 
-    watchword study make baseline/predictions-test.json ours/predictions-test.json --films clips
+    watchword research study make baseline/predictions-test.json ours/predictions-test.json --videos clips
     """
     from watchword.atomic_io import write_whole
     from watchword.metrics.files import read_hypotheses
     from watchword.research.study.page import study_page
 
-    if show is not Shown.none and films is None:
-        raise WatchwordError("say where the films are, --films DIR, or --show none for the sentences alone")
+    if show is not Shown.none and videos is None:
+        raise WatchwordError("name the folder of the videos, --videos DIR, or use --show none for captions only")
     systems = [name.strip() for name in names.split(",")]
     if len(systems) != 2 or not all(systems) or systems[0] == systems[1]:
         raise WatchwordError(f"--names is {names!r}, expected two, such as Baseline,Ours")
     key, items = draw_study(read_hypotheses(first), read_hypotheses(second), clips, only_different, seed)
     for item, row in zip(items, key["items"], strict=True):
-        item |= seen_of(row["video"], films, show)
+        item |= media_of(row["video"], videos, show)
     key |= {"first": systems[0], "second": systems[1]}
     page = study_page({
         "study": key["study"], "questions": [{"name": name, "text": text} for name, text in QUESTIONS.items()],
@@ -70,18 +71,18 @@ def make_study(
     secret = output.with_suffix(".key.json")
     write_whole(secret, json.dumps(key, indent=1) + "\n")
     write_whole(output, page)
-    typer.echo(f"{output}  {len(items)} films, {len(page) / 1e6:.1f} MB: send it to people\n{secret}  keep it")
+    typer.echo(f"{output}  {len(items)} videos, {len(page) / 1e6:.1f} MB: send it to people\n{secret}  keep it")
 
 
 @study.command("table")
 def table_study(
     key: Annotated[Path, typer.Argument(help="The .key.json of the study.")],
-    answers: Annotated[list[Path], typer.Argument(help="Files that people saved and sent back.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table for a program.")] = False,
+    answers: Annotated[list[Path], typer.Argument(help="The files that people sent back.")],
+    as_json: Json = False,
 ) -> None:
     """Read people's answers back into the paper's Table 3, with 95 % intervals over videos.
 
-    watchword study table study.key.json answers-*.json
+    watchword research study table study.key.json answers-*.json
     """
     from dataclasses import asdict
 
@@ -89,7 +90,9 @@ def table_study(
 
     secret = _read(key)
     if not isinstance(secret, dict) or not {"study", "first", "second", "items"} <= set(secret):
-        raise WatchwordError(f"{key} is not the key of a study: watchword study make writes it beside the page")
+        raise WatchwordError(
+            f"{key} is not the key of a study: watchword research study make writes it beside the page"
+        )
     judgements = read_judgements(secret, {str(path): _read(path) for path in answers})
     found = preferences(judgements)
     if as_json:
@@ -110,7 +113,7 @@ def draw_study(
     if only_different:
         shared = [video for video in shared if first[video] != second[video]]
     if len(shared) < clips:
-        raise WatchwordError(f"only {len(shared)} videos have two sentences to compare: ask for fewer, --clips N")
+        raise WatchwordError(f"only {len(shared)} videos have two captions to compare: ask for fewer, --clips N")
     random = np.random.default_rng(seed)
     chosen = [shared[row] for row in random.permutation(len(shared))[:clips]]
     sides = [SIDES[int(side)] for side in random.integers(0, 2, clips)]  # where the first system stands
@@ -124,18 +127,22 @@ def draw_study(
     return {"study": name, "items": rows}, items
 
 
-def seen_of(video: str, films: Path | None, show: Shown) -> dict[str, Any]:
-    """A film, whole or as some of its frames, as addresses that hold the data themselves."""
-    if show is Shown.none or films is None:
-        return {"film": None, "frames": []}
-    found = sorted(path for path in films.iterdir() if path.stem == video and path.is_file()) if films.is_dir() else []
+def media_of(video: str, videos: Path | None, show: Shown) -> dict[str, Any]:
+    """A video, or some of its frames, as data URLs."""
+    if show is Shown.none or videos is None:
+        return {"video": None, "frames": []}
+    found = (
+        sorted(path for path in videos.iterdir() if path.stem == video and path.is_file()) if videos.is_dir() else []
+    )
     if not found:
-        raise WatchwordError(f"there is no film of {video} in {films}: name their folder, or --show none")
-    film = found[0]
-    if show is Shown.films:
-        if film.suffix.lower() not in MIME:
-            raise WatchwordError(f"browsers do not play {film.name}: --show frames, or make it an .mp4")
-        return {"film": _address(MIME[film.suffix.lower()], film.read_bytes()), "frames": []}
+        raise WatchwordError(f"{videos} has no video {video}: name another folder, or use --show none")
+    path = found[0]
+    if show is Shown.videos:
+        from watchword.video.formats import VIDEO_TYPES
+
+        if path.suffix.lower() not in EMBEDDED:
+            raise WatchwordError(f"browsers do not play {path.name}: --show frames, or make it an .mp4")
+        return {"video": _data_url(VIDEO_TYPES[path.suffix.lower()], path.read_bytes()), "frames": []}
     from io import BytesIO
 
     from PIL import Image
@@ -143,15 +150,15 @@ def seen_of(video: str, films: Path | None, show: Shown) -> dict[str, Any]:
     from watchword.video import ShortSide, Uniform, read_frames
 
     frames = []
-    for picture in read_frames(film, Uniform(FRAMES), ShortSide(PIXELS)).pictures:
+    for picture in read_frames(path, Uniform(FRAMES), ShortSide(PIXELS)).pictures:
         buffer = BytesIO()
         Image.fromarray(picture).save(buffer, "JPEG", quality=80)
-        frames.append(_address("image/jpeg", buffer.getvalue()))
-    return {"film": None, "frames": frames}
+        frames.append(_data_url("image/jpeg", buffer.getvalue()))
+    return {"video": None, "frames": frames}
 
 
 def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> "list[Judgement]":
-    """What people answered, with the sides turned back into systems; a file that does not belong here is refused."""
+    """The answers, with sides turned back into systems; files of another study are refused."""
     from watchword.research.study.preference import Judgement
 
     found: list[Judgement] = []
@@ -188,7 +195,7 @@ def print_table(found: "Mapping[str, Preference]", first: str, second: str, peop
     from rich.table import Table
 
     some = next(iter(found.values()))
-    title = f"{people} people, {some.videos} films, {sum(one.answers for one in found.values())} answers"
+    title = f"{people} people, {some.videos} videos, {sum(one.answers for one in found.values())} answers"
     questions: Sequence[str] = [question for question in QUESTIONS if question in found]
     table = Table("", *(question.capitalize() for question in questions), title=title, title_justify="left")
     for outcome, label in (("first", f"{first} wins"), ("second", f"{second} wins"), ("same", "Not distinguishable")):
@@ -203,7 +210,7 @@ def print_table(found: "Mapping[str, Preference]", first: str, second: str, peop
     Console().print(table)
 
 
-def _address(kind: str, content: bytes) -> str:
+def _data_url(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 

@@ -1,8 +1,8 @@
-"""The page on which people compare two sentences of a film: one file, no network, nothing in it but what is shown.
+"""The page on which people compare two captions of a video: one file, no network, nothing in it but what is shown.
 
-What comes from outside (sentences, films) is data in a JSON block, never markup: `<` is written as an escape there, and
+What comes from outside (captions, videos) is data in a JSON block, never markup: `<` is written as an escape there, and
 the script puts it into the page as text. The page's policy lets only this one script and this one style run, and
-nothing load: a sentence that looks like a script stays a sentence.
+nothing load: a caption that looks like a script stays a caption.
 """
 
 import base64
@@ -16,9 +16,9 @@ body { font: 17px/1.45 system-ui, sans-serif; color: #28282c; background: #faf9f
 video, .frames { width: 100%; max-height: 22rem; background: #000; }
 .frames { display: flex; overflow-x: auto; background: none; gap: 4px; }
 .frames img { height: 8rem; }
-.sentence { border-left: 4px solid #e66e14; padding: .3rem .8rem; margin: .7rem 0; background: #fff; font-size: 1.15em;
+.caption { border-left: 4px solid #e66e14; padding: .3rem .8rem; margin: .7rem 0; background: #fff; font-size: 1.15em;
             overflow-wrap: anywhere; }
-.sentence b { margin-right: .6em; }
+.caption b { margin-right: .6em; }
 fieldset { border: 1px solid #ccc; border-radius: 6px; margin: .7rem 0; }
 label { display: inline-block; padding: .3rem 1.4rem .3rem 0; cursor: pointer; }
 button { font: inherit; padding: .4rem 1rem; margin: .4rem .4rem .4rem 0; }
@@ -30,7 +30,7 @@ SCRIPT = """
 "use strict";
 const study = JSON.parse(document.getElementById("study").textContent);
 const stored = "watchword-study-" + study.study;
-const choices = [["left", "sentence A"], ["right", "sentence B"], ["same", "no difference"]];
+const choices = [["left", "caption A"], ["right", "caption B"], ["same", "no difference"]];
 const page = document.getElementById("page");
 let given = {};      // item/question -> choice
 let rater = Array.from(crypto.getRandomValues(new Uint8Array(8)), (part) => part.toString(36)).join("");
@@ -59,11 +59,11 @@ function show() {
   bar.value = place;
   if (place >= study.items.length) { finish(); return; }
   const item = study.items[place];
-  make("p", "Film " + (place + 1) + " of " + study.items.length, page);
-  if (item.film) {
-    const film = make("video", "", page);
-    film.controls = film.loop = film.muted = film.autoplay = true;
-    film.src = item.film;
+  make("p", "Video " + (place + 1) + " of " + study.items.length, page);
+  if (item.video) {
+    const video = make("video", "", page);
+    video.controls = video.loop = video.muted = video.autoplay = true;
+    video.src = item.video;
   }
   if (item.frames.length) {
     const strip = make("div", "", page);
@@ -71,10 +71,10 @@ function show() {
     for (const frame of item.frames) make("img", "", strip).src = frame;
   }
   for (const [side, letter] of [["left", "A"], ["right", "B"]]) {
-    const sentence = make("p", "", page);
-    sentence.className = "sentence";
-    make("b", letter, sentence);
-    make("span", item[side], sentence);
+    const caption = make("p", "", page);
+    caption.className = "caption";
+    make("b", letter, caption);
+    make("span", item[side], caption);
   }
   for (const question of study.questions) {
     const group = make("fieldset", "", page);
@@ -127,8 +127,8 @@ show();
 """
 
 
-def study_page(study: dict[str, Any], title: str = "Which sentence is better?") -> str:
-    """`study`: its name, questions (name, text), items (left, right, film, frames), as the script reads them."""
+def study_page(study: dict[str, Any], title: str = "Which caption is better?") -> str:
+    """`study`: its name, questions (name, text), items (left, right, video, frames), as the script reads them."""
     policy = (
         f"default-src 'none'; script-src '{_digest(SCRIPT)}'; style-src '{_digest(STYLE)}'; img-src data:; "
         "media-src data:; base-uri 'none'; form-action 'none'"

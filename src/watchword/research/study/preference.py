@@ -1,4 +1,4 @@
-"""What people preferred when two systems' sentences stood side by side, and how sure that is."""
+"""What people preferred when two systems' captions stood side by side, and how sure that is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class Preference:
 
     answers: int
     videos: int
-    shares: dict[str, float]        # of OUTCOMES, they add up to 1
+    shares: dict[str, float]  # of OUTCOMES, they add up to 1
     intervals: dict[str, Interval]  # of the shares
-    lead: Interval                  # of the second's share less the first's
+    lead: Interval  # of the second's share less the first's
 
 
 def preferences(
@@ -37,7 +37,7 @@ def preferences(
     """By question, in the order in which questions first come.
 
     Intervals are percentiles over videos drawn with replacement, each with all its answers: people who look at the
-    same two sentences answer alike, so answers are not independent of each other, videos are.
+    same two captions answer alike, so answers are not independent of each other, videos are.
     """
     found = {}
     for question in dict.fromkeys(one.question for one in judgements):

@@ -1,4 +1,4 @@
-// What the page asks of the server. An error that a person sees is a Problem with one clear line.
+// Requests to the server. An error for people is a Problem with one line.
 
 export class Problem extends Error {
   constructor(line, { status = 0, retryAfter = 0 } = {}) {
@@ -14,8 +14,8 @@ const GONE = "The server does not answer.";
 const LINES = {
   401: "This page needs its token: open the whole address that watchword serve printed.",
   403: "The server refused: open the page at the address that watchword serve printed.",
-  404: "This is not in the library (any more).",
-  413: "This file is larger than the server takes.",
+  404: "This is not in the library.",
+  413: "This file is larger than the server accepts.",
   429: "The queue is full.",
   503: "The server is busy.",
 };
@@ -53,19 +53,19 @@ async function ask(path, options = {}) {
 const query = (values) => new URLSearchParams(values).toString();
 
 export const about = () => ask("/api/about");
-export const films = (limit, offset) => ask(`/api/films?${query({ limit, offset })}`);
-export const film = (id) => ask(`/api/films/${id}`);
-export const evidence = (id) => ask(`/api/films/${id}/evidence`);
-export const removeFilm = (id) => ask(`/api/films/${id}`, { method: "DELETE" });
+export const videos = (limit, offset) => ask(`/api/videos?${query({ limit, offset })}`);
+export const video = (id) => ask(`/api/videos/${id}`);
+export const attention = (id) => ask(`/api/videos/${id}/attention`);
+export const removeVideo = (id) => ask(`/api/videos/${id}`, { method: "DELETE" });
 export const jobs = () => ask("/api/jobs");
 export const cancelJob = (id) => ask(`/api/jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
-export const search = (q, { limit, offset, meaning, signal }) =>
-  ask(`/api/search?${query({ q, limit, offset, meaning })}`, { signal });
+export const search = (q, { limit, offset, semantic, signal }) =>
+  ask(`/api/search?${query({ q, limit, offset, semantic })}`, { signal });
 
-export const videoAddress = (id) => `/api/films/${id}/video`;
-export const thumbnailAddress = (id) => `/api/films/${id}/thumbnail`;
-export const frameAddress = (id, seconds) => `/api/films/${id}/frame?${query({ seconds: seconds.toFixed(2) })}`;
-export const fileAddress = (id, name, download = true) => `/api/films/${id}/${name}${download ? "?download=1" : ""}`;
+export const fileAddress = (id) => `/api/videos/${id}/file`;
+export const thumbnailAddress = (id) => `/api/videos/${id}/thumbnail`;
+export const frameAddress = (id, seconds) => `/api/videos/${id}/frame?${query({ seconds: seconds.toFixed(2) })}`;
+export const downloadAddress = (id, name, download = true) => `/api/videos/${id}/${name}${download ? "?download=1" : ""}`;
 
 /** Follows one job: `told` gets its state again and again, `lost` is called where the server stopped talking. */
 export function follow(id, told, lost) {
@@ -80,11 +80,11 @@ export function follow(id, told, lost) {
   return stop;
 }
 
-/** Sends a film; `sent` gets the share that is out, 0..1. Gives the job's id. */
+/** Sends a video; `sent` gets the share that is out, 0..1. Gives the job's id. */
 export function upload(file, sent, signal) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();  // fetch cannot tell how much of a body is out
-    request.open("POST", "/api/films");
+    request.open("POST", "/api/videos");
     request.setRequestHeader("X-Watchword-Name", percentEncoded(file.name));
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.addEventListener("progress", (event) => event.lengthComputable && sent(event.loaded / event.total));

@@ -1,4 +1,4 @@
-// Elements made of data. Strings become text nodes and nothing here reads markup: a film's name or a sentence cannot
+// Elements made of data. Strings become text nodes and nothing here reads markup: a video's name or a caption cannot
 // bring its own.
 
 export const byId = (id) => document.getElementById(id);

@@ -1,4 +1,4 @@
-// Films on their way: sent one after the other, then described one after the other. Each has a row.
+// Videos on their way: sent one after the other, then described one after the other. Each has a row.
 
 import * as api from "./api.js";
 import { announce, byId, make } from "./dom.js";
@@ -9,19 +9,19 @@ const EVERY = 1500;        // milliseconds between two looks at the list of jobs
 const FULL_WAIT = 5;       // seconds until a full queue is asked again, if it does not say
 const FINAL = new Set(["done", "failed", "cancelled"]);
 
-/** What became of one film, and how it is shown. */
+/** What became of one video, and how it is shown. */
 class Row {
   constructor(name, { file = null, job = null, opens = false, dismissed }) {
     Object.assign(this, { name, file, job, opens });
     this.state = file ? "queued" : "waiting";
     this.abort = new AbortController();
     this.line = make("p", { class: "job-line" });
-    this.sentence = make("p", { class: "job-sentence", hidden: true });
+    this.caption = make("p", { class: "job-caption", hidden: true });
     this.bar = make("progress", { max: "1", "aria-label": `Progress of ${name}` });
     this.button = make("button", { class: "button small", type: "button", onclick: () => dismissed(this) }, "Cancel");
     this.button.setAttribute("aria-label", `Cancel ${name}`);
     const text = make("div", { class: "job-text" },
-      make("p", { class: "job-name" }, name), this.bar, this.line, this.sentence);
+      make("p", { class: "job-name" }, name), this.bar, this.line, this.caption);
     this.element = make("li", { class: "job" }, text, this.button);
   }
 
@@ -42,24 +42,24 @@ class Row {
 
   showJob(job, ahead) {
     this.job = job.id;
-    const soFar = job.sentence_so_far ?? "";
-    this.sentence.hidden = !soFar;
-    this.sentence.textContent = asSentence(soFar);
+    const soFar = job.caption_so_far ?? "";
+    this.caption.hidden = !soFar;
+    this.caption.textContent = asSentence(soFar);
     if (job.state === "waiting") {
-      this.show("waiting", ahead ? `Waiting: ${counted(ahead, "film")} before it` : "Waiting for its turn", 0);
+      this.show("waiting", ahead ? `Waiting: ${counted(ahead, "video")} before it` : "Waiting for its turn", 0);
     } else if (job.state === "working") {
       const known = job.seconds > 0;
       this.show("working", known ? `Describing: ${clock(job.done_seconds ?? 0)} of ${clock(job.seconds)}` : "Describing",
         known && job.done_seconds > 0 ? Math.min(1, job.done_seconds / job.seconds) : null);
     } else if (job.state === "failed") {
-      this.show("failed", job.problem || "It could not be described.");
+      this.show("failed", job.error || "It could not be described.");
     } else {
       this.show(job.state, job.state === "done" ? "Described" : "Cancelled");
     }
   }
 }
 
-/** All rows. `finished(job, opens)` is told of each film that is done. */
+/** All rows. `finished(job, opens)` is told of each video that is done. */
 export class Jobs {
   constructor(finished) {
     this.finished = finished;
@@ -77,7 +77,7 @@ export class Jobs {
     for (const file of files) {
       const row = this.add(new Row(file.name, { file, opens: files.length === 1, dismissed: (one) => this.drop(one) }));
       const most = this.limits.bytes;
-      if (file.size === 0) row.show("failed", "This file is empty, or it is a folder: choose the films in it.");
+      if (file.size === 0) row.show("failed", "This file is empty, or it is a folder: choose the videos in it.");
       else if (most && file.size > most) {
         row.show("failed", `This file has ${bytes(file.size)}; the server takes at most ${bytes(most)}.`);
       } else row.show("queued", `${bytes(file.size)}, to be sent`, 0);
@@ -200,7 +200,7 @@ export class Jobs {
     for (const row of this.rows.filter((one) => one.job !== null && !one.isOver)) {
       const job = found.find((one) => one.id === row.job);
       if (!job) {
-        row.show("failed", "The server does not know this film any more: send it again.");
+        row.show("failed", "The server does not know this video any more: send it again.");
         continue;
       }
       this.update(row, job, busy + Math.max(0, waiting.indexOf(job.id)));
@@ -212,12 +212,12 @@ export class Jobs {
     row.showJob(job, ahead);
     if (job.state === "done") {
       this.remove(row);
-      announce(`${row.name} is described: ${asSentence(job.sentence_so_far ?? "")}`);
+      announce(`${row.name} is described: ${asSentence(job.caption_so_far ?? "")}`);
       this.finished(job, row.opens);
     } else if (job.state === "cancelled") this.remove(row);
   }
 
-  /** One open connection only, for the film at work: browsers allow six to a server. */
+  /** One open connection only, for the video at work: browsers allow six to a server. */
   follow(id) {
     if (id === this.followed) return;
     this.stopFollowing?.();

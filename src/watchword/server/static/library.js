@@ -19,18 +19,18 @@ function duration(seconds) {
     clock(seconds));
 }
 
-function card(film, remove) {
-  const sentence = film.sentence ? asSentence(film.sentence) : "Nothing was sure enough to be said.";
-  const facts = [film.name];
-  if (film.shots > 1) facts.push(counted(film.shots, "moment"));
-  if (film.added) facts.push(day(film.added));
-  return make("li", { class: "card", "data-film": film.id, "data-values": JSON.stringify(film) },
-    make("a", { href: `#/film/${film.id}` },
-      make("span", { class: "picture" }, thumbnail(film.id), duration(film.seconds)),
-      make("span", { class: "card-sentence" }, sentence),
+function card(video, remove) {
+  const caption = video.caption ? asSentence(video.caption) : "No caption is confident enough.";
+  const facts = [video.name];
+  if (video.segments > 1) facts.push(counted(video.segments, "segment"));
+  if (video.added) facts.push(day(video.added));
+  return make("li", { class: "card", "data-video": video.id, "data-values": JSON.stringify(video) },
+    make("a", { href: `#/video/${video.id}` },
+      make("span", { class: "picture" }, thumbnail(video.id), duration(video.seconds)),
+      make("span", { class: "card-caption" }, caption),
       make("span", { class: "card-facts quiet" }, facts.join(" · "))),
     make("button", {
-      class: "bin", type: "button", "aria-label": `Delete ${film.name}`, title: "Delete", onclick: () => remove(film),
+      class: "bin", type: "button", "aria-label": `Delete ${video.name}`, title: "Delete", onclick: () => remove(video),
     }, icon("bin")));
 }
 
@@ -44,22 +44,22 @@ export class LibraryView {
   /** As many as were shown, from the start: the new ones stand first. */
   async refresh(fresh = null) {
     try {
-      const found = await api.films(Math.min(200, Math.max(PAGE, this.shown)), 0);
-      this.show(found.films);
-      this.shown = found.films.length;
+      const found = await api.videos(Math.min(200, Math.max(PAGE, this.shown)), 0);
+      this.show(found.videos);
+      this.shown = found.videos.length;
       this.count(found.total);
-      if (fresh !== null) byId("cards").querySelector(`[data-film="${fresh}"]`)?.classList.add("fresh");
+      if (fresh !== null) byId("cards").querySelector(`[data-video="${fresh}"]`)?.classList.add("fresh");
     } catch (problem) {
       trouble.tell(problem);
     }
   }
 
   /** Cards that are there already stay as they are: somebody may be about to press one. */
-  show(films) {
+  show(videos) {
     let next = byId("cards").firstElementChild;
     const there = new Map([...byId("cards").children].map((one) => [one.dataset.values, one]));
-    for (const film of films) {
-      const one = there.get(JSON.stringify(film)) ?? this.card(film);
+    for (const video of videos) {
+      const one = there.get(JSON.stringify(video)) ?? this.card(video);
       if (one === next) next = next.nextElementSibling;
       else byId("cards").insertBefore(one, next);
     }
@@ -72,8 +72,8 @@ export class LibraryView {
 
   async more() {
     try {
-      const found = await api.films(PAGE, this.shown);
-      const cards = found.films.map((film) => this.card(film));
+      const found = await api.videos(PAGE, this.shown);
+      const cards = found.videos.map((video) => this.card(video));
       byId("cards").append(...cards);
       this.shown += cards.length;
       this.count(found.total);
@@ -83,16 +83,16 @@ export class LibraryView {
     }
   }
 
-  card(film) { return card(film, (one) => this.remove(one)); }
+  card(video) { return card(video, (one) => this.remove(one)); }
 
   count(total) {
-    byId("library-count").textContent = total ? counted(total, "film") : "";
+    byId("library-count").textContent = total ? counted(total, "video") : "";
     byId("library-empty").hidden = total > 0;
     byId("library-more").hidden = this.shown >= total;
   }
 
-  async remove(film) {
-    if (!await confirmDeletion(film)) return;
+  async remove(video) {
+    if (!await confirmDeletion(video)) return;
     await this.refresh();
     (byId("cards").querySelector("a") ?? byId("files")).focus();
   }
@@ -100,17 +100,17 @@ export class LibraryView {
 
 /** Asks, and deletes; true if it is gone. Every question has a dialog of its own: the news that one is closed comes later,
  * and must not be taken for the answer to the next. */
-export async function confirmDeletion(film) {
+export async function confirmDeletion(video) {
   const dialog = byId("confirm").content.firstElementChild.cloneNode(true);
   dialog.querySelector(".what").textContent =
-    `${film.name}, what was said about it and its evidence are removed from the library. This cannot be undone.`;
+    `${video.name}, what was said about it and its attention are removed from the library. This cannot be undone.`;
   document.body.append(dialog);
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
   dialog.remove();
   if (dialog.returnValue !== "delete") return false;
   try {
-    await api.removeFilm(film.id);
+    await api.removeVideo(video.id);
   } catch (problem) {
     if (problem.status !== 404) { trouble.tell(problem); return false; }
   }
@@ -124,15 +124,15 @@ export class SearchView {
     byId("found-more").addEventListener("click", () => this.look(this.shown));
   }
 
-  async search(query, meaning) {
-    Object.assign(this, { query, meaning, shown: 0 });
+  async search(query, semantic) {
+    Object.assign(this, { query, semantic, shown: 0 });
     await this.look(0);
   }
 
   async look(offset) {
     this.abort?.abort();
     this.abort = new AbortController();
-    const wanted = { limit: 20, offset, meaning: this.meaning, signal: this.abort.signal };
+    const wanted = { limit: 20, offset, semantic: this.semantic, signal: this.abort.signal };
     let found;
     try {
       found = await api.search(this.query, wanted);
@@ -144,7 +144,7 @@ export class SearchView {
     if (offset) byId("hits").append(...hits);
     else byId("hits").replaceChildren(...hits);
     this.shown = offset + hits.length;
-    byId("found-count").textContent = found.total ? counted(found.total, "moment") : "";
+    byId("found-count").textContent = found.total ? counted(found.total, "segment") : "";
     byId("found-more").hidden = this.shown >= found.total || hits.length === 0;
     const empty = byId("found-empty");
     empty.hidden = found.hits.length > 0 || offset > 0;
@@ -157,18 +157,18 @@ function hitOf(hit) {
   const pieces = hit.pieces.map(([text, isMatch]) => (isMatch ? make("mark", {}, text) : text));
   const span = `${clock(hit.start)} – ${clock(hit.end)}`;
   return make("li", { class: "hit" },
-    make("a", { href: `#/film/${hit.film}?at=${hit.start}` },
+    make("a", { href: `#/video/${hit.video}?at=${hit.start}` },
       make("span", { class: "picture" }, hitPicture(hit)),
       make("span", { class: "hit-text" },
-        make("span", { class: "hit-sentence" }, ...pieces),
-        make("span", { class: "quiet" }, `${hit.name} · ${span} · sure\u00a0${confidence(hit.confidence)}`))));
+        make("span", { class: "hit-caption" }, ...pieces),
+        make("span", { class: "quiet" }, `${hit.name} · ${span} · confidence\u00a0${confidence(hit.confidence)}`))));
 }
 
-/** The moment itself; of a film that lies nowhere any more, what the library has kept. */
+/** Links to the time in the video. */
 function hitPicture(hit) {
   const image = make("img", {
-    src: api.frameAddress(hit.film, (hit.start + hit.end) / 2), alt: "", loading: "lazy", decoding: "async",
+    src: api.frameAddress(hit.video, (hit.start + hit.end) / 2), alt: "", loading: "lazy", decoding: "async",
   });
-  image.addEventListener("error", () => image.replaceWith(thumbnail(hit.film)), { once: true });
+  image.addEventListener("error", () => image.replaceWith(thumbnail(hit.video)), { once: true });
   return image;
 }

@@ -1,25 +1,25 @@
 // The page: one address for each view, and files from wherever they come.
-//   #/                 home: drop, films at work, the library
+//   #/                 home: drop, videos at work, the library
 //   #/search?q=dog     what was said
-//   #/film/3?at=12.5   one film, at a second
+//   #/video/3?at=12.5   one video, at a second
 
 import * as api from "./api.js";
 import { announce, byId, make } from "./dom.js";
-import { FilmView } from "./film.js";
+import { VideoView } from "./video.js";
 import { Jobs } from "./jobs.js";
 import { LibraryView, SearchView } from "./library.js";
 import * as trouble from "./trouble.js";
 import { bytes, spokenClock } from "./wording.js";
 
 const TYPING = 180;  // milliseconds without a key until a search begins
-const views = ["home", "found", "film"];
+const views = ["home", "found", "video"];
 const library = new LibraryView();
 const found = new SearchView();
 const jobs = new Jobs((job, opens) => {
-  library.refresh(job.film);
-  if (opens && job.film !== null && isHome()) location.hash = `#/film/${job.film}`;
+  library.refresh(job.video);
+  if (opens && job.video !== null && isHome()) location.hash = `#/video/${job.video}`;
 });
-let filmView = null;
+let videoView = null;
 let steps = 0;  // views that were asked for: an answer for an earlier one comes too late
 
 const isHome = () => !byId("home").hidden;
@@ -35,16 +35,16 @@ async function route() {
   const step = ++steps;
   const [path, rest] = address.replace(/^#\/?/, "").split("?");
   const asked = new URLSearchParams(rest);
-  const filmId = /^film\/(\d+)$/.exec(path)?.[1];
-  if (filmId && filmView && String(filmView.film.id) === filmId) {  // the same film: only another moment
-    show("film", filmView.film.name);
-    if (asked.has("at")) filmView.seek(Number(asked.get("at")) || 0);
+  const videoId = /^video\/(\d+)$/.exec(path)?.[1];
+  if (videoId && videoView && String(videoView.video.id) === videoId) {  // the same video: only another time
+    show("video", videoView.video.name);
+    if (asked.has("at")) videoView.seek(Number(asked.get("at")) || 0);
     return;
   }
-  filmView?.close();
-  filmView = null;
+  videoView?.close();
+  videoView = null;
   if (path === "search") await openSearch(asked);
-  else if (filmId) await openFilm(filmId, asked.has("at") ? Number(asked.get("at")) || 0 : null, step);
+  else if (videoId) await openVideo(videoId, asked.has("at") ? Number(asked.get("at")) || 0 : null, step);
   else {
     byId("search").value = "";
     show("home", "");
@@ -56,16 +56,16 @@ async function openSearch(asked) {
   const query = asked.get("q") ?? "";
   if (document.activeElement !== byId("search")) byId("search").value = query;
   show("found", `Search: ${query}`);
-  await found.search(query, byId("meaning").checked);
+  await found.search(query, byId("semantic").checked);
   announce(byId("found-count").textContent || byId("found-empty").textContent);
 }
 
-async function openFilm(id, at, step) {
+async function openVideo(id, at, step) {
   try {
-    const opened = await FilmView.open(id, at);
+    const opened = await VideoView.open(id, at);
     if (step !== steps) { opened.close(); return; }
-    filmView = opened;
-    show("film", opened.film.name);
+    videoView = opened;
+    show("video", opened.video.name);
     trouble.clear();
     scrollTo(0, 0);
     opened.title.focus({ preventScroll: true });
@@ -100,7 +100,7 @@ byId("search-form").addEventListener("submit", (event) => {
   event.preventDefault();
   search();
 });
-byId("meaning").addEventListener("change", () => { if (byId("search").value.trim()) search(); });
+byId("semantic").addEventListener("change", () => { if (byId("search").value.trim()) search(); });
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest?.("input, textarea, dialog");
   if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -135,7 +135,7 @@ addEventListener("dragenter", (event) => {
 });
 addEventListener("dragover", (event) => {
   if (!carriesFiles(event)) return;
-  event.preventDefault();  // anywhere on the page will do: a film that misses must not replace the page
+  event.preventDefault();  // anywhere on the page will do: a video that misses must not replace the page
   event.dataTransfer.dropEffect = "copy";
 });
 addEventListener("dragleave", (event) => {
@@ -161,7 +161,7 @@ async function introduce() {
     const { bytes: most, seconds } = jobs.limits;
     const limits = [most && bytes(most), seconds && spokenClock(seconds)].filter(Boolean).join(" or ");
     if (limits) byId("limits").textContent = `Up to ${limits} each. It stays on the machine that runs Watchword.`;
-    byId("meaning-choice").hidden = !said.meaning;
+    byId("semantic-choice").hidden = !said.semantic_search;
     byId("about").replaceChildren(`Watchword ${said.version}, captioner ${said.captioner}. ${said.hint ?? ""} `,
       make("a", { href: "/api/docs" }, "For programs"));
   } catch (problem) {

@@ -1,25 +1,25 @@
-// A film on its stage: played by the browser or, where that cannot read it, frame by frame from the server.
-// The controls stand below the picture, not on it: the picture is where evidence is drawn.
+// A video player: the browser's, or single frames from the server where the browser cannot play the file.
+// The controls stand below the picture: attention is drawn on it.
 
 import * as api from "./api.js";
 import { icon, make, place } from "./dom.js";
 import { asSentence, clock, spokenClock } from "./wording.js";
 
-const STILLS = "This browser cannot play the film's format. You see single frames, made by the server.";
-const MISSING = "The film itself is not there any more, or cannot be read. What was said about it is kept.";
-const KEY_STEPS = 100;  // presses of an arrow key from one end of a film to the other, at most
+const STILLS = "This browser cannot play the format of the video. It shows single frames from the server.";
+const MISSING = "The file of the video is missing or cannot be read. Its description is kept.";
+const KEY_STEPS = 100;  // presses of an arrow key from one end of a video to the other, at most
 
 export class Player {
-  /** `moved` is called whenever another moment is on screen. */
-  constructor(film, moved) {
-    Object.assign(this, { film, moved, kind: "video", shownSeconds: 0 });
+  /** `moved` is called when another frame is shown. */
+  constructor(item, moved) {
+    Object.assign(this, { item, moved, kind: "video", shownSeconds: 0 });
     this.canvas = make("canvas", { "aria-hidden": "true" });
     this.stage = make("div", { class: "stage" });
     this.note = make("p", { class: "quiet stage-note", hidden: true });
-    this.element = make("section", { class: "theatre", "aria-label": "Film" }, this.stage, this.buildControls(), this.note);
+    this.element = make("section", { class: "theatre", "aria-label": "Video" }, this.stage, this.buildControls(), this.note);
     this.shape(16 / 9);
     this.showVideo();
-    if (film.has_video === false) this.showFrames();
+    if (item.has_file === false) this.showFrames();
     this.watcher = new ResizeObserver(() => this.changed());
     this.watcher.observe(this.stage);
   }
@@ -27,13 +27,13 @@ export class Player {
   get seconds() { return this.kind === "video" ? this.wanted ?? this.video.currentTime : this.shownSeconds; }
   get isPlaying() { return this.kind === "video" && !this.video.paused && !this.video.ended; }
 
-  /** The stage has the film's own shape, so what is drawn over it needs no margins. */
+  /** The stage has the shape of the video, so the overlay needs no margins. */
   shape(ratio) { this.element.style.setProperty("--ratio", String(ratio)); }
 
   // --- controls ------------------------------------------------------------------------------------------------------
 
   buildControls() {
-    const { seconds, shots } = this.film;
+    const { seconds, segments } = this.item;
     this.playButton = make("button", { class: "round play", type: "button", "aria-label": "Play", onclick: () => this.toggle() },
       icon("play"), icon("pause"));
     this.muteButton = make("button", {
@@ -44,18 +44,18 @@ export class Player {
       class: "round wide", type: "button", "aria-label": "Full screen", onclick: () => this.toggleWide(),
     }, icon("wide"));
     this.clock = make("span", { class: "clock", "aria-hidden": "true" });
-    // What is said when, as a band under the slider; the list of moments says the same in words.
-    this.segments = shots.map((shot) => {
-      const segment = make("span", { class: "segment", title: `${clock(shot.start)} ${asSentence(shot.sentence)}` });
-      place(segment, shot.start / (seconds || 1), (shot.end - shot.start) / (seconds || 1));
-      segment.style.setProperty("--sure", String(shot.confidence));
-      return segment;
+    // Segments as bands under the slider; the list of segments has the same as text.
+    this.bands = segments.map((segment) => {
+      const band = make("span", { class: "segment", title: `${clock(segment.start)} ${asSentence(segment.caption)}` });
+      place(band, segment.start / (seconds || 1), (segment.end - segment.start) / (seconds || 1));
+      band.style.setProperty("--sure", String(segment.confidence));
+      return band;
     });
     this.slider = make("input", {
-      type: "range", min: "0", max: String(seconds || 1), step: "any", "aria-label": "Moment of the film",
+      type: "range", min: "0", max: String(seconds || 1), step: "any", "aria-label": "Time in the video",
       oninput: () => this.seek(Number(this.slider.value)), onkeydown: (event) => this.step(event),
     });
-    const band = make("div", { class: "timeline" }, make("div", { class: "segments", "aria-hidden": "true" }, ...this.segments), this.slider);
+    const band = make("div", { class: "timeline" }, make("div", { class: "segments", "aria-hidden": "true" }, ...this.bands), this.slider);
     return make("div", { class: "controls" }, this.playButton, band, this.clock, this.muteButton, this.wideButton);
   }
 
@@ -63,19 +63,19 @@ export class Player {
     const direction = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!direction) return;
     event.preventDefault();
-    this.seek(this.seconds + direction * Math.max(0.2, this.film.seconds / KEY_STEPS));
+    this.seek(this.seconds + direction * Math.max(0.2, this.item.seconds / KEY_STEPS));
   }
 
   showCurrent(index) {
-    this.segments.forEach((segment, other) => segment.classList.toggle("current", other === index));
+    this.bands.forEach((band, other) => band.classList.toggle("current", other === index));
   }
 
-  /** Another moment, or another state: the controls first, then whoever looks on. */
+  /** Another time or state: updates the controls, then the listener. */
   changed() {
     const { seconds } = this;
     this.slider.value = String(seconds);
-    this.slider.setAttribute("aria-valuetext", `${spokenClock(seconds)} of ${spokenClock(this.film.seconds)}`);
-    this.clock.textContent = `${clock(Math.floor(seconds))} / ${clock(this.film.seconds)}`;
+    this.slider.setAttribute("aria-valuetext", `${spokenClock(seconds)} of ${spokenClock(this.item.seconds)}`);
+    this.clock.textContent = `${clock(Math.floor(seconds))} / ${clock(this.item.seconds)}`;
     this.playButton.classList.toggle("is-playing", this.isPlaying);
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
     this.muteButton.setAttribute("aria-pressed", String(!this.video.muted));
@@ -85,7 +85,7 @@ export class Player {
   toggle() {
     if (this.kind !== "video") return;
     if (this.isPlaying) this.video.pause();
-    else this.video.play().catch(() => {});  // what cannot be played has told so by itself
+    else this.video.play().catch(() => {});  // errors are handled by the error event
   }
 
   toggleWide() {
@@ -93,19 +93,19 @@ export class Player {
     else this.element.requestFullscreen?.().catch(() => {});
   }
 
-  // --- the film -------------------------------------------------------------------------------------------------------
+  // --- the video ------------------------------------------------------------------------------------------------------
 
   showVideo() {
     const track = make("track", {
-      kind: "descriptions", srclang: "en", label: "What is seen", src: api.fileAddress(this.film.id, "descriptions.vtt", false),
+      kind: "descriptions", srclang: "en", label: "Descriptions", src: api.downloadAddress(this.item.id, "descriptions.vtt", false),
     });
     this.video = make("video", {
-      playsinline: true, preload: "metadata", src: api.videoAddress(this.film.id),
-      poster: api.thumbnailAddress(this.film.id), "aria-label": this.film.name, onclick: () => this.toggle(),
+      playsinline: true, preload: "metadata", src: api.fileAddress(this.item.id),
+      poster: api.thumbnailAddress(this.item.id), "aria-label": this.item.name, onclick: () => this.toggle(),
     }, track);
     track.track.mode = "hidden";  // loaded, and offered to whatever reads descriptions aloud
     this.video.addEventListener("loadedmetadata", () => {
-      if (!this.video.videoWidth) { this.showFrames(); return; }  // sound alone could be read
+      if (!this.video.videoWidth) { this.showFrames(); return; }  // only sound could be read
       this.shape(this.video.videoWidth / this.video.videoHeight);
       if (this.wanted !== undefined) this.video.currentTime = this.wanted;
     });
@@ -118,7 +118,7 @@ export class Player {
     this.stage.replaceChildren(this.video, this.canvas);
   }
 
-  /** timeupdate comes four times a second: too seldom for what follows a film. */
+  /** timeupdate comes four times a second: too seldom for an overlay. */
   tick() {
     this.changed();
     if (this.isPlaying) requestAnimationFrame(() => this.tick());
@@ -148,24 +148,24 @@ export class Player {
 
   seek(seconds) {
     if (this.kind === "closed") return;
-    const moment = Math.min(Math.max(0, seconds), Math.max(0, (this.film.seconds || Infinity) - 0.01));
+    const time = Math.min(Math.max(0, seconds), Math.max(0, (this.item.seconds || Infinity) - 0.01));
     if (this.kind === "video") {
-      this.wanted = moment;
-      if (this.video.readyState >= HTMLMediaElement.HAVE_METADATA) this.video.currentTime = moment;
+      this.wanted = time;
+      if (this.video.readyState >= HTMLMediaElement.HAVE_METADATA) this.video.currentTime = time;
     } else {
-      this.shownSeconds = moment;
+      this.shownSeconds = time;
       this.load();
     }
     this.changed();
   }
 
-  /** One frame at a time is asked for; where the slider went on meanwhile, the latest is next. */
+  /** Requests one frame at a time; if the slider moved meanwhile, the latest is next. */
   load() {
     if (this.isLoading) { this.isBehind = true; return; }
     this.isLoading = true;
     this.isBehind = false;
-    this.image.src = api.frameAddress(this.film.id, this.shownSeconds);
-    this.image.alt = `The film at ${clock(this.shownSeconds)}`;
+    this.image.src = api.frameAddress(this.item.id, this.shownSeconds);
+    this.image.alt = `The video at ${clock(this.shownSeconds)}`;
   }
 
   loaded() {
@@ -183,7 +183,7 @@ export class Player {
     this.pause();
     this.watcher.disconnect();
     this.kind = "closed";
-    this.video.removeAttribute("src");  // lets go of the connection
+    this.video.removeAttribute("src");  // closes the connection
     this.video.load();
   }
 }

@@ -1,12 +1,12 @@
-// One film: the stage, what is said at this moment, what each word was read off from, and files to take away.
+// One video: the player, the caption of the current segment, the attention of each word, and downloads.
 
 import * as api from "./api.js";
 import { announce, byId, make, place } from "./dom.js";
-import { evidenceOfShot, headsOf, light } from "./evidence.js";
+import { drawOverlay, headsOf } from "./attention.js";
 import { confirmDeletion } from "./library.js";
 import { Player } from "./player.js";
 import * as trouble from "./trouble.js";
-import { asSentence, clings, clock, confidence, counted, lookName, percent } from "./wording.js";
+import { asSentence, clings, clock, confidence, counted, headName, percent } from "./wording.js";
 
 const FILES = [
   ["subtitles.srt", "SRT", "Subtitles for any player"],
@@ -16,20 +16,20 @@ const FILES = [
   ["description.txt", "TXT", "Plain text"],
 ];
 const MARKS = { key_frame: "key frame", first_key_frame: "first key frame", chosen_frame: "chosen frame" };
-const HOVER_WAIT = 90;  // milliseconds: a pointer that only passes does not move the film
+const HOVER_WAIT = 90;  // milliseconds: a pointer that only passes does not move the video
 
-export class FilmView {
+export class VideoView {
   static async open(id, at) {
-    const [film, evidence] = await Promise.all([
-      api.film(id),
-      api.evidence(id).catch((problem) => { if (problem.isGone) throw problem; return null; }),  // a film may have none
+    const [video, attention] = await Promise.all([
+      api.video(id),
+      api.attention(id).catch((problem) => { if (problem.isGone) throw problem; return null; }),  // a video may have none
     ]);
-    return new FilmView(film, evidence, at);
+    return new VideoView(video, attention, at);
   }
 
-  constructor(film, evidence, at) {
-    Object.assign(this, { film, evidence, shot: undefined, heads: [], head: null, pinned: null, pointed: null });
-    this.player = new Player(film, () => this.moved());
+  constructor(video, attention, at) {
+    Object.assign(this, { video, attention, segment: undefined, heads: [], head: null, pinned: null, pointed: null });
+    this.player = new Player(video, () => this.moved());
     this.build();
     this.onKey = (event) => { if (event.key === "Escape" && this.pinned !== null) this.pin(null); };
     document.addEventListener("keydown", this.onKey);
@@ -37,7 +37,7 @@ export class FilmView {
     this.moved();
   }
 
-  get active() { return this.pointed ?? this.pinned; }  // the word whose evidence is shown
+  get active() { return this.pointed ?? this.pinned; }  // the word whose attention is shown
 
   seek(seconds) { this.player.seek(seconds); }
 
@@ -45,134 +45,134 @@ export class FilmView {
     this.player.close();
     clearTimeout(this.hovering);
     document.removeEventListener("keydown", this.onKey);
-    byId("film").replaceChildren();
+    byId("video").replaceChildren();
   }
 
   // --- building --------------------------------------------------------------------------------------------------
 
   build() {
-    const { film } = this;
-    this.sentence = make("p", { class: "sentence", role: "group" });
+    const { video } = this;
+    this.caption = make("p", { class: "caption", role: "group" });
     this.sure = make("div", { class: "sure" });
     this.alternatives = make("section", { class: "alternatives", "aria-labelledby": "alternatives-title" });
-    this.title = make("h1", { class: "film-name", tabindex: "-1" }, film.name);
-    const facts = [clock(film.seconds)];
-    if (film.shots.length > 1) facts.push(counted(film.shots.length, "moment"));
-    facts.push(`described by ${film.captioner}`);
+    this.title = make("h1", { class: "video-name", tabindex: "-1" }, video.name);
+    const facts = [clock(video.seconds)];
+    if (video.segments.length > 1) facts.push(counted(video.segments.length, "segment"));
+    facts.push(`described by ${video.captioner}`);
     // Beside each other where there is room, else one below the other: in this order, which readers and keys go by too.
     const said = make("div", { class: "said" },
       this.title, make("p", { class: "quiet facts" }, facts.join(" · ")),
-      this.sentence, this.sure,
-      film.warnings?.length ? make("ul", { class: "warnings" }, ...film.warnings.map((line) => make("li", {}, line))) : null,
+      this.caption, this.sure,
+      video.warnings?.length ? make("ul", { class: "warnings" }, ...video.warnings.map((line) => make("li", {}, line))) : null,
       this.alternatives);
-    const rest = make("div", { class: "rest" }, film.shots.length > 1 ? this.buildMoments() : null, this.buildFiles());
-    byId("film").replaceChildren(
+    const rest = make("div", { class: "rest" }, video.segments.length > 1 ? this.buildSegments() : null, this.buildFiles());
+    byId("video").replaceChildren(
       make("p", { class: "crumb" }, make("a", { href: "#/" }, "← Library")),
-      make("div", { class: "film" }, this.player.element, said, this.buildEvidence(), rest));
+      make("div", { class: "video" }, this.player.element, said, this.buildAttention(), rest));
   }
 
-  buildMoments() {
-    this.moments = this.film.shots.map((shot, index) => make("button", {
-      class: "moment", type: "button", onclick: () => { this.pin(null); this.seek(this.film.shots[index].start + 0.01); },
-    }, make("span", { class: "moment-time" }, clock(shot.start)),
-    make("span", { class: "moment-sentence" }, asSentence(shot.sentence)),
-    make("span", { class: "moment-sure quiet" }, confidence(shot.confidence))));
-    this.momentList = make("ol", { class: "moments" }, ...this.moments.map((button) => make("li", {}, button)));
-    return make("section", { "aria-labelledby": "moments-title" },
-      make("h2", { id: "moments-title" }, "Moment by moment"), this.momentList);
+  buildSegments() {
+    this.segmentButtons = this.video.segments.map((segment, index) => make("button", {
+      class: "segment-button", type: "button", onclick: () => { this.pin(null); this.seek(this.video.segments[index].start + 0.01); },
+    }, make("span", { class: "segment-button-time" }, clock(segment.start)),
+    make("span", { class: "segment-button-caption" }, asSentence(segment.caption)),
+    make("span", { class: "segment-button-sure quiet" }, confidence(segment.confidence))));
+    this.segmentList = make("ol", { class: "segment-list" }, ...this.segmentButtons.map((button) => make("li", {}, button)));
+    return make("section", { "aria-labelledby": "segments-title" },
+      make("h2", { id: "segments-title" }, "Timeline"), this.segmentList);
   }
 
-  buildEvidence() {
+  buildAttention() {
     this.choice = make("fieldset", { class: "choice", hidden: true });
     this.strip = make("div", { class: "strip", role: "img", onclick: (event) => this.stripClicked(event) });
     this.scale = make("p", { class: "strip-scale quiet", "aria-hidden": "true" });
-    this.looked = make("p", { class: "looked", role: "status" });
-    this.frames = make("ul", { class: "frames", "aria-label": "Moments that the word looked at most", hidden: true });
+    this.peakLine = make("p", { class: "peak", role: "status" });
+    this.frames = make("ul", { class: "frames", "aria-label": "Frames with the largest weights", hidden: true });
     this.bars = make("div", { class: "bars" });
-    this.evidenceSection = make("section", { class: "evidence", "aria-labelledby": "evidence-title" },
-      make("h2", { id: "evidence-title" }, "What a word was read off from"),
-      this.choice, this.strip, this.scale, this.looked, this.frames, this.bars);
-    return this.evidenceSection;
+    this.attentionSection = make("section", { class: "attention", "aria-labelledby": "attention-title" },
+      make("h2", { id: "attention-title" }, "Attention of a word"),
+      this.choice, this.strip, this.scale, this.peakLine, this.frames, this.bars);
+    return this.attentionSection;
   }
 
   buildFiles() {
-    const { id } = this.film;
+    const { id } = this.video;
     const links = FILES.map(([file, label, about]) =>
-      make("li", {}, make("a", { class: "button small", href: api.fileAddress(id, file), download: true, title: about }, label)));
+      make("li", {}, make("a", { class: "button small", href: api.downloadAddress(id, file), download: true, title: about }, label)));
     return make("section", { class: "take", "aria-labelledby": "files-title" },
-      make("h2", { id: "files-title" }, "Take it with you"),
+      make("h2", { id: "files-title" }, "Downloads"),
       make("ul", { class: "files" }, ...links),
-      make("button", { class: "button small quiet-danger", type: "button", onclick: () => this.remove() }, "Delete this film"));
+      make("button", { class: "button small quiet-danger", type: "button", onclick: () => this.remove() }, "Delete this video"));
   }
 
   async remove() {
-    if (!await confirmDeletion(this.film)) return;
-    announce(`${this.film.name} is deleted`);
+    if (!await confirmDeletion(this.video)) return;
+    announce(`${this.video.name} is deleted`);
     location.hash = "#/";
   }
 
-  // --- the moment on screen ----------------------------------------------------------------------------------------
+  // --- the current time -------------------------------------------------------------------------------------------
 
   moved() {
-    if (!this.sentence) return;  // the stage is there before the rest
+    if (!this.caption) return;  // the stage is there before the rest
     const seconds = this.player.seconds;
-    const shot = this.shotAt(seconds);
-    if (shot !== this.shot) this.showShot(shot);
-    this.showMoment(seconds);
+    const segment = this.segmentAt(seconds);
+    if (segment !== this.segment) this.showSegment(segment);
+    this.showTime(seconds);
   }
 
-  /** Index of what is on screen; null between shots. A film's last moment still belongs to its last shot. */
-  shotAt(seconds) {
-    const index = this.film.shots.findIndex((shot) => seconds >= shot.start - 0.001 && seconds < shot.end);
+  /** Index of what is on screen; null between segments. The end of the video belongs to its last segment. */
+  segmentAt(seconds) {
+    const index = this.video.segments.findIndex((segment) => seconds >= segment.start - 0.001 && seconds < segment.end);
     if (index >= 0) return index;
-    const last = this.film.shots.length - 1;
-    return last >= 0 && seconds >= this.film.shots[last].end - 0.25 ? last : null;
+    const last = this.video.segments.length - 1;
+    return last >= 0 && seconds >= this.video.segments[last].end - 0.25 ? last : null;
   }
 
-  showShot(index) {
-    this.shot = index;
+  showSegment(index) {
+    this.segment = index;
     Object.assign(this, { pinned: null, pointed: null });
-    const shot = index === null ? null : this.film.shots[index];
-    this.said = shot && evidenceOfShot(this.evidence, this.film, index);
+    const segment = index === null ? null : this.video.segments[index];
+    this.said = segment && attentionOfSegment(this.attention, this.video, index);
     this.heads = headsOf(this.said);
-    this.head = this.heads.find((head) => head.name === this.head?.name) ?? this.heads.find((head) => head.hasPlaces)
+    this.head = this.heads.find((head) => head.name === this.head?.name) ?? this.heads.find((head) => head.hasLocations)
       ?? this.heads[0] ?? null;
-    this.showSentence(shot);
-    this.showSure(shot);
-    this.showAlternatives(shot);
+    this.showCaption(segment);
+    this.showSure(segment);
+    this.showAlternatives(segment);
     this.showChoice();
-    this.moments?.forEach((button, other) => {
+    this.segmentButtons?.forEach((button, other) => {
       if (other === index) button.setAttribute("aria-current", "true");
       else button.removeAttribute("aria-current");
     });
     this.player.showCurrent(index);
-    if (this.moments && index !== null) this.scrollTo(this.moments[index].parentElement);
-    this.showEvidence();
+    if (this.segmentButtons && index !== null) this.scrollTo(this.segmentButtons[index].parentElement);
+    this.showAttention();
   }
 
   scrollTo(item) {
-    const list = this.momentList;
+    const list = this.segmentList;
     if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) {
       list.scrollTop = item.offsetTop - list.clientHeight / 3;
     }
   }
 
-  showSentence(shot) {
+  showCaption(segment) {
     this.words = [];
-    if (!shot) {
-      this.sentence.setAttribute("aria-label", "Nothing said");
-      const text = this.film.shots.length ? "Nothing was sure enough to be said here." : "Nothing was sure enough to be said.";
-      this.sentence.replaceChildren(make("span", { class: "silence" }, text));
+    if (!segment) {
+      this.caption.setAttribute("aria-label", "No caption");
+      const text = this.video.segments.length ? "No caption of this segment is confident enough." : "No caption is confident enough.";
+      this.caption.replaceChildren(make("span", { class: "silence" }, text));
       return;
     }
-    this.sentence.setAttribute("aria-label", asSentence(shot.sentence));
+    this.caption.setAttribute("aria-label", asSentence(segment.caption));
     const parts = [];
-    shot.words.forEach((word, index) => {
+    segment.words.forEach((word, index) => {
       const text = index === 0 ? word.word[0].toLocaleUpperCase("en") + word.word.slice(1) : word.word;
       if (index > 0 && !clings(word.word)) parts.push(" ");
       const button = make("button", {
         class: `word${word.probability < 0.25 ? " unlikely" : ""}`, type: "button", "aria-pressed": "false",
-        title: `${percent(word.probability)} likely after the words before it`, disabled: this.momentOf(index) === null,
+        title: `${percent(word.probability)} probability given the words before it`, disabled: this.timeOf(index) === null,
         onclick: () => this.pin(this.pinned === index ? null : index),
         onpointerenter: (event) => { if (event.pointerType === "mouse") this.point(index); },
         onpointerleave: (event) => { if (event.pointerType === "mouse") this.point(null); },
@@ -183,8 +183,8 @@ export class FilmView {
       this.words.push(button);
       parts.push(button);
     });
-    if (!/[.!?]$/.test(shot.sentence)) parts.push(".");
-    this.sentence.replaceChildren(...parts);
+    if (!/[.!?]$/.test(segment.caption)) parts.push(".");
+    this.caption.replaceChildren(...parts);
   }
 
   /** Arrow keys go from word to word. */
@@ -195,41 +195,41 @@ export class FilmView {
     this.words[(index + step + this.words.length) % this.words.length].focus();
   }
 
-  showSure(shot) {
-    if (!shot) { this.sure.replaceChildren(); return; }
+  showSure(segment) {
+    if (!segment) { this.sure.replaceChildren(); return; }
     const bar = make("span", { class: "sure-bar", "aria-hidden": "true" });
-    bar.style.setProperty("--sure", String(shot.confidence));
-    const people = Math.round(shot.confidence * 10);
+    bar.style.setProperty("--sure", String(segment.confidence));
+    const people = Math.round(segment.confidence * 10);
     this.sure.replaceChildren(
-      make("p", { class: "sure-line" }, bar, make("span", {}, "How sure: "), make("strong", {}, confidence(shot.confidence))),
+      make("p", { class: "sure-line" }, bar, make("span", {}, "Confidence: "), make("strong", {}, confidence(segment.confidence))),
       make("details", {}, make("summary", {}, "What this number means"),
         make("p", { class: "quiet" }, "It is the captioner's own estimate, between 0 and 1. If it was calibrated, "
-          + `${confidence(shot.confidence)} says: of ten sentences that people say about films, about ${people} fit what `
-          + "others say about the same film no better. It was fitted on few films and ranks them roughly: "
+          + `${confidence(segment.confidence)} says: of ten captions that people say about videos, about ${people} fit what `
+          + "others say about the same video no better. It was fitted on few videos and ranks them roughly: "
           + "trust your eyes more. Words in italics were unlikely ones.")));
   }
 
-  showAlternatives(shot) {
-    const others = shot?.alternatives ?? [];
+  showAlternatives(segment) {
+    const others = segment?.alternatives ?? [];
     this.alternatives.hidden = others.length === 0;
     this.alternatives.replaceChildren(make("h2", { id: "alternatives-title" }, "It could also be"),
-      make("ul", {}, ...others.map((other) => make("li", {}, make("span", {}, asSentence(other.sentence)),
-        make("span", { class: "quiet", title: "How sure" }, confidence(other.confidence))))));
+      make("ul", {}, ...others.map((other) => make("li", {}, make("span", {}, asSentence(other.caption)),
+        make("span", { class: "quiet", title: "Confidence" }, confidence(other.confidence))))));
   }
 
-  // --- evidence ------------------------------------------------------------------------------------------------------
+  // --- attention ------------------------------------------------------------------------------------------------------
 
   showChoice() {
     this.choice.hidden = this.heads.length < 2;
     const radios = this.heads.map((head) => make("label", {},
       make("input", {
         type: "radio", name: "head", checked: head === this.head,
-        onchange: () => { this.head = head; this.goToPeak(); this.showEvidence(); },
-      }), make("span", {}, lookName(head.name))));
-    this.choice.replaceChildren(make("legend", { class: "unseen" }, "Stream that is looked at"), ...radios);
+        onchange: () => { this.head = head; this.goToPeak(); this.showAttention(); },
+      }), make("span", {}, headName(head.name))));
+    this.choice.replaceChildren(make("legend", { class: "unseen" }, "Attention head"), ...radios);
   }
 
-  /** A word is held: the film stands still at the moment it looked at most. */
+  /** A word is chosen: the video stops at the peak of its attention. */
   pin(index) {
     this.pinned = index;
     clearTimeout(this.hovering);
@@ -238,15 +238,15 @@ export class FilmView {
       this.player.pause();
       this.goToPeak();
     }
-    this.showEvidence();
+    this.showAttention();
   }
 
-  /** A word is pointed at: where the film stands still, it looks there meanwhile. */
+  /** A word is pointed at: where the video stands still, it looks there meanwhile. */
   point(index) {
     if (index === this.pointed) return;
     this.pointed = index;
     clearTimeout(this.hovering);
-    this.showEvidence();
+    this.showAttention();
     if (this.player.isPlaying) return;
     if (index === null) {
       const back = this.returnTo;
@@ -260,54 +260,54 @@ export class FilmView {
     this.hovering = setTimeout(() => this.goToPeak(), HOVER_WAIT);
   }
 
-  /** When a word looked most, in seconds; a film without evidence knows at least that of most words. */
-  momentOf(word) {
-    if (this.head?.isEven(word)) return this.signedMoment(word);
+  /** The peak of a word's attention in seconds; without stored attention, that of the description. */
+  timeOf(word) {
+    if (this.head?.isUniform(word)) return this.uniformTime(word);
     if (this.head) return this.head.times[this.head.ranked(word)[0]];
-    return Object.values(this.film.shots[this.shot].words[word].seconds ?? {})[0] ?? null;
+    return Object.values(this.video.segments[this.segment].words[word].seconds ?? {})[0] ?? null;
   }
 
-  /** Where a head prefers no moment: what another one preferred, else the model's key frame, else the middle. */
-  signedMoment(word) {
-    const other = this.heads.find((head) => head.times.length > 1 && !head.isEven(word));
+  /** Where a head is uniform over time: the peak of another one, else the key frame, else the middle. */
+  uniformTime(word) {
+    const other = this.heads.find((head) => head.times.length > 1 && !head.isUniform(word));
     if (other) return other.times[other.ranked(word)[0]];
     const key = (this.said.marks ?? []).find((mark) => mark.kind === "key_frame");
     return key?.seconds ?? this.head.times[Math.floor(this.head.times.length / 2)];
   }
 
   goToPeak() {
-    const moment = this.active === null ? null : this.momentOf(this.active);
-    if (moment === null) return;
-    const { start, end } = this.film.shots[this.shot];
-    // Windows of motion or sound have their middle at the edge of a shot, or a little beyond.
-    this.seek(Math.min(Math.max(moment, start), Math.max(start, end - 0.02)));
+    const step = this.active === null ? null : this.timeOf(this.active);
+    if (step === null) return;
+    const { start, end } = this.video.segments[this.segment];
+    // Windows of motion or sound have their middle at the edge of a segment, or a little beyond.
+    this.seek(Math.min(Math.max(step, start), Math.max(start, end - 0.02)));
   }
 
-  showEvidence() {
+  showAttention() {
     const { head, active } = this;
     this.words.forEach((button, index) => {
       button.setAttribute("aria-pressed", String(index === this.pinned));
       button.classList.toggle("active", index === active);
     });
-    this.evidenceSection.hidden = this.words.every((button) => button.disabled);
+    this.attentionSection.hidden = this.words.every((button) => button.disabled);
     for (const part of [this.strip, this.scale, this.frames, this.bars]) part.hidden = !head;
-    this.looked.replaceChildren(...this.lookedLine(head, active));
+    this.peakLine.replaceChildren(...this.peakLineLine(head, active));
     if (head) {
       this.showStrip(head, active);
       this.showFrames(head);
       this.showBars(active);
     }
-    this.showMoment(this.player.seconds);
+    this.showTime(this.player.seconds);
   }
 
   showStrip(head, word) {
-    const { start, end } = this.film.shots[this.shot];
+    const { start, end } = this.video.segments[this.segment];
     const span = Math.max(end - start, 0.001);
     const edges = head.edges(start, end);
-    const bars = head.times.map((_, moment) => {
+    const bars = head.times.map((_, step) => {
       const bar = make("span", { class: "strip-bar" });
-      place(bar, (edges[moment] - start) / span, (edges[moment + 1] - edges[moment]) / span);
-      bar.style.setProperty("--share", String(word === null ? 0 : head.light(word, moment)));
+      place(bar, (edges[step] - start) / span, (edges[step + 1] - edges[step]) / span);
+      bar.style.setProperty("--share", String(word === null ? 0 : head.strength(word, step)));
       return bar;
     });
     const marks = (this.said.marks ?? []).filter((mark) => mark.word === null || mark.word === word).map((mark) => {
@@ -319,38 +319,38 @@ export class FilmView {
     this.strip.replaceChildren(...bars, ...marks, this.stripHead);
     this.scale.replaceChildren(make("span", {}, clock(start)), make("span", {}, clock(end)));
     this.strip.setAttribute("aria-label", word === null ? "Attention over time: no word is chosen"
-      : `Attention over time: ${this.looked.textContent}`);
+      : `Attention over time: ${this.peakLine.textContent}`);
   }
 
-  lookedLine(head, word) {
-    if (word === null) return ["Point at a word, or choose it: the film goes to the moment it was read off from."];
-    const spoken = make("strong", {}, `“${this.film.shots[this.shot].words[word].word}”`);
-    const when = ` looked most at ${clock(this.momentOf(word), true)}`;
-    if (!head) return [spoken, `${when}. No more is kept of what it looked at.`];
-    const places = head.hasPlaces ? "" : " It sees whole pictures here, not places in them.";
-    if (head.isEven(word)) return [spoken, ` looked at all moments alike.${places}`];
+  peakText(head, word) {
+    if (word === null) return ["Point at a word, or choose it: the video goes to the peak of its attention."];
+    const spoken = make("strong", {}, `“${this.video.segments[this.segment].words[word].word}”`);
+    const when = `: attention peaks at ${clock(this.timeOf(word), true)}`;
+    if (!head) return [spoken, `${when}. No more attention is stored.`];
+    const places = head.hasLocations ? "" : " This head has no locations within a frame.";
+    if (head.isUniform(word)) return [spoken, `: attention is uniform over time.${places}`];
     const [first] = head.ranked(word);
-    return [spoken, `${when}: ${percent(head.share(word, first))} of its attention, where looking everywhere alike `
-      + `would be ${percent(1 / head.times.length)}.${places}`];
+    return [spoken, `${when}: ${percent(head.share(word, first))} of it, against `
+      + `${percent(1 / head.times.length)} for uniform attention.${places}`];
   }
 
-  /** The three moments of a held word; for one that is only pointed at the server is not asked. */
+  /** The three frames of a chosen word; none are requested for one that is only pointed at. */
   showFrames(head) {
     this.frames.hidden = this.pinned === null;
     if (this.pinned === null || this.pinned === this.framesOf?.[0] && head === this.framesOf[1]) return;
     this.framesOf = [this.pinned, head];
     const word = this.pinned;
-    this.frames.replaceChildren(...head.ranked(word).slice(0, 3).map((moment) => {
-      const image = make("img", { src: api.frameAddress(this.film.id, head.times[moment]), alt: "", decoding: "async" });
+    this.frames.replaceChildren(...head.ranked(word).slice(0, 3).map((step) => {
+      const image = make("img", { src: api.frameAddress(this.video.id, head.times[step]), alt: "", decoding: "async" });
       image.addEventListener("error", () => image.replaceWith(make("span", { class: "no-picture" })));
       return make("li", {}, make("button", {
-        type: "button", class: "frame-button", onclick: () => this.seek(head.times[moment]),
-        "aria-label": `Go to ${clock(head.times[moment], true)}: ${percent(head.share(word, moment))} of the attention`,
-      }, image, make("span", { "aria-hidden": "true" }, `${clock(head.times[moment], true)} · ${percent(head.share(word, moment))}`)));
+        type: "button", class: "frame-button", onclick: () => this.seek(head.times[step]),
+        "aria-label": `Go to ${clock(head.times[step], true)}: ${percent(head.share(word, step))} of the attention`,
+      }, image, make("span", { "aria-hidden": "true" }, `${clock(head.times[step], true)} · ${percent(head.share(word, step))}`)));
     }));
   }
 
-  /** Balances that a model strikes for each word: layers, ways of looking, streams. */
+  /** Weights of layers or branches for each word. */
   showBars(word) {
     const groups = word === null ? [] : (this.said.bars ?? []).filter(({ weights }) => weights[word]?.some((one) => one > 0));
     this.bars.replaceChildren(...groups.map(({ title, names, weights }) => make("section", { class: "balance" },
@@ -361,20 +361,20 @@ export class FilmView {
       })))));
   }
 
-  showMoment(seconds) {
+  showTime(seconds) {
     const { head, active } = this;
-    light(this.player.canvas, head, active, seconds);
+    drawOverlay(this.player.canvas, head, active, seconds);
     if (active === null) delete this.player.canvas.dataset.word;
     else this.player.canvas.dataset.word = active;
     if (!head) return;
-    const moment = head.momentAt(seconds);
-    this.words.forEach((button, word) => button.style.setProperty("--share", String(head.light(word, moment))));
-    const { start, end } = this.film.shots[this.shot];
+    const step = head.stepAt(seconds);
+    this.words.forEach((button, word) => button.style.setProperty("--share", String(head.strength(word, step))));
+    const { start, end } = this.video.segments[this.segment];
     place(this.stripHead, Math.min(Math.max((seconds - start) / Math.max(end - start, 0.001), 0), 1));
   }
 
   stripClicked(event) {
-    const { start, end } = this.film.shots[this.shot];
+    const { start, end } = this.video.segments[this.segment];
     this.player.pause();
     this.returnTo = undefined;
     this.seek(start + share(event) * (end - start));
@@ -384,4 +384,12 @@ export class FilmView {
 function share(event) {
   const box = event.currentTarget.getBoundingClientRect();
   return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+}
+
+/** The stored attention of a segment: by its number, or by its start where the numbers differ. */
+function attentionOfSegment(attention, video, index) {
+  const segments = attention?.segments ?? [];
+  const found = segments.length === video.segments.length ? segments[index]
+    : segments.find((segment) => Math.abs(segment.start - video.segments[index].start) < 0.05);
+  return found && found.words.length === video.segments[index].words.length ? found : null;
 }

@@ -1,6 +1,6 @@
 // Numbers and words as people read them.
 
-/** 0:07, 12:30, 1:02:03; with tenths where a moment is meant. */
+/** 0:07, 12:30, 1:02:03; with tenths for a frame. */
 export function clock(seconds, tenths = false) {
   const unit = tenths ? 10 : 1;
   const whole = Math.max(0, Math.round(seconds * unit)) / unit;
@@ -41,12 +41,12 @@ export function asSentence(text) {
 /** Whether a word stands close to the one before it: "'s", "n't", a comma. */
 export const clings = (word) => /^('|n't$|[.,!?;:%)])/.test(word);
 
-const LOOKS = { temporal: "over time", spatial: "over the picture" };
+const KINDS = { temporal: "over time", spatial: "over the picture" };
 
-/** "spatial:appearance_grid", as a model calls an attention of its: "appearance grid, over the picture". */
-export function lookName(name) {
+/** "spatial:appearance_grid", the name of an attention head: "appearance grid, over the picture". */
+export function headName(name) {
   const [stream, kind] = name.replaceAll("_", " ").split(":").reverse();
-  return kind ? `${stream}, ${LOOKS[kind] ?? kind}` : stream;
+  return kind ? `${stream}, ${KINDS[kind] ?? kind}` : stream;
 }
 
 export function day(seconds) {

@@ -1,10 +1,10 @@
 """What does the server do when many come at once? Films uploaded at the same moment, and the page meanwhile.
 
-    python benchmarks/serving.py FILM [--uploads 50] [--queue 16] [--model RUN]
+    python benchmarks/server.py FILM [--uploads 50] [--queue 16] [--model RUN]
 
 Starts `watchword serve` on a free port with a library of its own. All uploads begin at once, each from a thread with a
-connection of its own, and each is a film of its own to the server (an MP4 ends in a few free bytes that differ).
-Another thread asks for the page and for the list of jobs all the time, from before the first upload until all films
+connection of its own, and each is a video of its own to the server (an MP4 ends in a few free bytes that differ).
+Another thread asks for the page and for the list of jobs all the time, from before the first upload until all videos
 that were taken are described. Prints what was answered, how long it took, and the memory of all processes.
 """
 
@@ -91,12 +91,12 @@ def expand_state(seconds: Sequence[float]) -> str:
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("film", type=Path, help="an MP4")
+    words.add_argument("video", type=Path, help="an MP4")
     words.add_argument("--uploads", type=int, default=50)
     words.add_argument("--queue", type=int, default=16)
     words.add_argument("--model")
     asked = words.parse_args()
-    film = asked.film.read_bytes()
+    video = asked.video.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "watchword", "serve", "--port", "0", "--queue", str(asked.queue)]
         command += ["--library", str(Path(folder) / "library.db"), *(["--model", asked.model] if asked.model else [])]
@@ -107,7 +107,7 @@ def main() -> None:
             assert server.stdout is not None
             line = server.stdout.readline()
             print(line.strip(), f"after {time.perf_counter() - begun:.1f} s", flush=True)
-            measure(int(line.split(":")[3].split("/")[0]), server.pid, film, asked.uploads)
+            measure(int(line.split(":")[3].split("/")[0]), server.pid, video, asked.uploads)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(60)
@@ -115,7 +115,7 @@ def main() -> None:
             print(f"CPU seconds of the server and its children: {times.children_user + times.children_system:.1f}")
 
 
-def measure(port: int, pid: int, film: bytes, num_uploads: int) -> None:
+def measure(port: int, pid: int, video: bytes, num_uploads: int) -> None:
     memory = Memory(pid)
     memory.start()
     waits: dict[str, list[float]] = {"GET /": [], "GET /api/jobs": []}
@@ -143,9 +143,9 @@ def measure(port: int, pid: int, film: bytes, num_uploads: int) -> None:
     answers: list[tuple[int, bytes, float]] = []
 
     def upload(number: int) -> None:
-        body = film + (12).to_bytes(4, "big") + b"free" + number.to_bytes(4, "big")
+        body = video + (12).to_bytes(4, "big") + b"free" + number.to_bytes(4, "big")
         start.wait()
-        answers.append(ask(port, "POST", "/api/films", body, f"film{number}.mp4"))
+        answers.append(ask(port, "POST", "/api/videos", body, f"video{number}.mp4"))
 
     visitor = threading.Thread(target=visit)
     visitor.start()
@@ -162,7 +162,7 @@ def measure(port: int, pid: int, film: bytes, num_uploads: int) -> None:
     done.set()
     visitor.join()
     memory.done.set()
-    print(f"{num_uploads} uploads of {len(film) / 1e6:.1f} MB: {dict(Counter(status for status, _, _ in answers))}")
+    print(f"{num_uploads} uploads of {len(video) / 1e6:.1f} MB: {dict(Counter(status for status, _, _ in answers))}")
     for status in sorted({status for status, _, _ in answers}):
         print(f"  {status}: {expand_state([seconds for one, _, seconds in answers if one == status])}")
     print(f"all answered after {answered:.1f} s, all that were taken described after {described:.1f} s")

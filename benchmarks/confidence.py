@@ -1,6 +1,6 @@
 """What a captioner scores beside nearest neighbours and a generic sentence, on films that it has not learned from.
 
-    python benchmarks/describing.py light --captions captions.jsonl.gz --store features
+    python benchmarks/confidence.py light --captions captions.jsonl.gz --store features
 
 The captioner speaks as `watchword describe` does. Neighbours: the 20 training films whose mean features are nearest by
 cosine; of all their captions the one that agrees most with the others (CIDEr). Generic: the training caption that
@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from neighbours import NEIGHBOURS, generic, neighbours
 
-from watchword.captioning.bundle import find_captioner
-from watchword.captioning.calibrate import think_of
-from watchword.captioning.confidence import rank_correlation
+from watchword.captioning.bundle import find_bundle
+from watchword.captioning.calibrate import caption_clips
 from watchword.data.annotations import read_annotations
 from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex
+from watchword.metrics.statistics import rank_correlation
 from watchword.training.evaluation import references_of
 
 METRICS = ("BLEU", "METEOR", "ROUGE_L", "CIDEr")
@@ -32,17 +32,17 @@ def main() -> None:
     parser.add_argument("--splits", default="val,test")
     parser.add_argument("--films", help="films whose names begin so, the others are left out", default="video")
     words = parser.parse_args()
-    captioner, store = find_captioner(words.captioner), Store(words.store)
+    captioner, store = find_bundle(words.captioner), Store(words.store)
     mine = [clip for clip in read_annotations(words.captions) if clip.video.startswith(words.films)]
     chosen = [clip for clip in mine if clip.split in words.splits.split(",")]
     train = [clip for clip in mine if clip.split == "train"]
-    thoughts = think_of(captioner, chosen, store)
+    captions = caption_clips(captioner, chosen, store)
     index = ReferenceIndex(references_of(chosen))
     streams = captioner.recipe.data.streams
     table = {
         "generic": generic(chosen, train),
         f"{NEIGHBOURS} neighbours by {streams[0]}": neighbours(store, streams[:1], chosen, train),
-        captioner.name: {clip.video: thought.sentence.text for clip, thought in zip(chosen, thoughts, strict=True)},
+        captioner.name: {clip.video: caption.text for clip, caption in zip(chosen, captions, strict=True)},
     }
     if len(streams) > 1:
         table[f"{NEIGHBOURS} neighbours by all streams"] = neighbours(store, streams, chosen, train)
@@ -60,7 +60,7 @@ def main() -> None:
         better = own - theirs
         error = better.std(ddof=1) / len(better) ** 0.5
         print(f"{captioner.name} is better than {name} by {better.mean():.3f} +- {error:.3f}, film by film")
-    sure = {clip.video: thought.sentence.confidence for clip, thought in zip(chosen, thoughts, strict=True)}
+    sure = {clip.video: caption.confidence for clip, caption in zip(chosen, captions, strict=True)}
     scores = index.score(table[captioner.name], ["CIDEr"])
     ranks = rank_correlation([sure[video] for video in scores.videos], list(scores.per_video["CIDEr"]))
     print(f"rank correlation of confidence and CIDEr: {ranks:.2f}")

@@ -1,0 +1,93 @@
+"""Options, tables and messages that several commands share."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from watchword.errors import WatchwordError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from watchword.captioning.captioner import Captioner
+
+MAX_MESSAGES = 20
+STOPPED = 130  # the exit status of a program that Ctrl-C ended
+
+Videos = Annotated[Path | None, typer.Option(help="The video, or a folder of videos, if not beside the captions.")]
+Model = Annotated[
+    str | None, typer.Option(help="A run, or a captioner by name; by default the best one whose weights are installed.")
+]
+Timeline = Annotated[
+    bool | None,
+    typer.Option("--timeline/--whole", help="Segment by segment, or one caption; default: a timeline beyond 40 s."),
+]
+Beam = Annotated[int, typer.Option(min=1, max=100, help="Beam size.")]
+MinConfidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out captions with less confidence.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Split = Annotated[str, typer.Option(help="The split to read: train, val or test.")]
+LengthPower = Annotated[
+    float, typer.Option(min=0.0, max=5.0, help="Length penalty: scores are divided by words ** this.")
+]
+
+SCORES = {
+    "Bleu_1": "BLEU-1", "Bleu_2": "BLEU-2", "Bleu_3": "BLEU-3", "Bleu_4": "BLEU-4",
+    "METEOR": "METEOR", "ROUGE_L": "ROUGE-L", "CIDEr": "CIDEr",
+}  # fmt: skip
+
+
+def score_table(rows: Mapping[str, Mapping[str, float]], title: str) -> "Table":
+    """Scores as papers print them: times 100, one decimal; a dash for a missing one."""
+    from rich.table import Table
+
+    table = Table(title=f"{title} (x100)", title_justify="left")
+    table.add_column("")
+    for heading in SCORES.values():
+        table.add_column(heading, justify="right")
+    for name, scores in rows.items():
+        table.add_row(name, *(f"{100 * scores[key]:.1f}" if key in scores else "-" for key in SCORES))
+    return table
+
+
+def print_message(line: str) -> None:
+    """To stderr: stdout is for results."""
+    typer.echo(f"watchword: {line}", err=True)
+
+
+def print_some(kind: str, lines: list[str]) -> None:
+    """The first messages of many, to stderr."""
+    for line in lines[:MAX_MESSAGES]:
+        print_message(f"{kind}{line}")
+    if len(lines) > MAX_MESSAGES:
+        print_message(f"{kind}... and {len(lines) - MAX_MESSAGES} more")
+
+
+def read_list(path: Path) -> list[str]:
+    """One video a line; - reads stdin. Relative names are relative to the working directory."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WatchwordError(f"cannot read the list {path}: {error}") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class LazyCaptioner:
+    """A captioner that is loaded when the first video has been opened: a wrong file name is reported at once."""
+
+    def __init__(self, model: str | None) -> None:
+        self.model, self.hint = model, ""
+        self.captioner: Captioner | None = None
+
+    def load(self) -> "Captioner":
+        if self.captioner is None:
+            from watchword.cli._quick_torch import import_torch_quickly
+
+            import_torch_quickly()
+            from watchword.captioning.captioner import Captioner
+
+            self.captioner = Captioner.load(self.model)
+            self.hint = self.captioner.hint
+        return self.captioner

@@ -1,0 +1,267 @@
+"""The file of a library: SQLite, for any number of threads and processes.
+
+Every call has a connection of its own, which costs 0.4 ms: threads, forks and other processes never share one, and
+nothing stays open when somebody deletes the file. Readers do not wait for a writer (write-ahead log), writers wait for
+each other. SQLite's errors become one line for a person. Files of older versions are upgraded when they are opened.
+"""
+
+import json
+import shutil
+import sqlite3
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from watchword.errors import WatchwordError
+from watchword.explain.attention import upgraded
+
+BUSY_SECONDS = 20.0  # to wait for another writer: adding a video takes milliseconds
+APPLICATION = 0x57574C42  # "WWLB": marks the file as a library
+VERSION = 2
+
+# A segment's `content` is JSON of captioning.description; `caption` is its best caption. Captions are indexed twice:
+# by stems ("runs" finds "running"), and as they are spelled, because stems do not begin with "runni".
+# No triggers: the schema of the file is not trusted, and older SQLite then forbids FTS5 in triggers.
+TEXT_INDEXES = """
+CREATE VIRTUAL TABLE stems USING fts5 (
+    caption, content = 'segments', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE spellings USING fts5 (
+    caption, content = 'segments', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2', detail = 'none'
+);
+CREATE VIRTUAL TABLE words USING fts5vocab (spellings, row);
+"""
+INDEXES = """
+CREATE INDEX videos_by_source ON videos (source);
+CREATE INDEX videos_by_time ON videos (added, id);
+CREATE INDEX segments_by_video ON segments (video, start);
+"""
+SCHEMA = f"""
+CREATE TABLE videos (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a link to a removed video finds nothing
+    identity TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    path BLOB NOT NULL,                    -- bytes: a file name need not be text
+    source BLOB, source_size INTEGER, source_time INTEGER,
+    seconds REAL NOT NULL,
+    caption TEXT NOT NULL,
+    confidence REAL NOT NULL,
+    captioner TEXT NOT NULL,
+    warnings TEXT NOT NULL,                -- JSON
+    added REAL NOT NULL
+);
+CREATE TABLE explanations (
+    video INTEGER PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
+    content BLOB NOT NULL                  -- JSON, zlib
+);
+CREATE TABLE segments (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    video INTEGER NOT NULL REFERENCES videos ON DELETE CASCADE,
+    start REAL NOT NULL,
+    "end" REAL NOT NULL,
+    caption TEXT NOT NULL,
+    confidence REAL NOT NULL,
+    content TEXT NOT NULL                  -- JSON
+);
+CREATE TABLE vectors (
+    segment INTEGER PRIMARY KEY REFERENCES segments ON DELETE CASCADE,
+    encoder TEXT NOT NULL,
+    vector BLOB NOT NULL                   -- float16
+);
+{INDEXES}
+{TEXT_INDEXES}
+"""
+# Version 1 had other names for the same columns.
+UPGRADE = f"""
+DROP TABLE words;
+DROP TABLE stems;
+DROP TABLE spellings;
+DROP INDEX films_by_source;
+DROP INDEX films_by_time;
+DROP INDEX shots_by_film;
+ALTER TABLE films RENAME TO videos;
+ALTER TABLE videos RENAME COLUMN film TO path;
+ALTER TABLE videos RENAME COLUMN sentence TO caption;
+ALTER TABLE shots RENAME TO segments;
+ALTER TABLE segments RENAME COLUMN film TO video;
+ALTER TABLE segments RENAME COLUMN sentence TO caption;
+ALTER TABLE evidence RENAME TO explanations;
+ALTER TABLE explanations RENAME COLUMN film TO video;
+ALTER TABLE vectors RENAME COLUMN shot TO segment;
+{INDEXES}
+{TEXT_INDEXES}
+INSERT INTO stems (stems) VALUES ('rebuild');
+INSERT INTO spellings (spellings) VALUES ('rebuild');
+"""
+
+
+class Database:
+    """An SQLite file that is a library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = self.opened = path.absolute()
+        self.mode = "rwc"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WatchwordError(f"cannot make the folder {self.path.parent}: {error.strerror or error}") from error
+        if self.path.exists() and not self.path.is_file():
+            raise WatchwordError(f"{self.path} is not a file: name the library's file, say {self.path / 'library.db'}")
+        try:
+            self._prepare()
+        except sqlite3.OperationalError as error:
+            if _code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY} or not self.path.exists():
+                raise _explained(error, self.path) from error
+            self._open_read_only()
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+        else:
+            self.mode = "rw"  # a file that is deleted in between is an error, not silently created again
+
+    def _open_read_only(self) -> None:
+        """A library on a read-only disk can still be read; one of an older version from an upgraded copy."""
+        self.mode = "ro&immutable=1"
+        with self.reading() as connection:
+            version = self._version(connection)
+        if version != VERSION:
+            self._copy = tempfile.TemporaryDirectory(prefix="watchword-")
+            self.opened = Path(shutil.copyfile(self.path, Path(self._copy.name) / self.path.name))
+            self.mode = "rw"
+            self._prepare()
+            self.mode = "ro&immutable=1"
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view of the library."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is written or nothing."""
+        if "immutable" in self.mode:
+            raise WatchwordError(f"cannot write {self.path}: it is read-only")
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def tidy(self) -> None:
+        """Removes deleted text from the file: indexes keep deleted words and the log deleted pages for a while."""
+        with self.writing() as connection:
+            connection.execute("INSERT INTO stems (stems) VALUES ('optimize')")
+            connection.execute("INSERT INTO spellings (spellings) VALUES ('optimize')")
+        connection = self._connect()
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self._connect()
+            connection.execute(begin)
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+        finally:
+            if connection is not None:
+                connection.close()  # what was not committed is rolled back
+
+    def _connect(self) -> sqlite3.Connection:
+        address = f"{self.opened.as_uri()}?mode={self.mode}"
+        connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from somebody else
+        connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
+        return connection
+
+    def _prepare(self) -> None:
+        connection = self._connect()
+        try:
+            if self._version(connection) == VERSION:
+                return
+            _write_ahead(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            version = self._version(connection)  # another process may have been here while this one waited
+            if version != VERSION:
+                for statement in _statements(UPGRADE if version else SCHEMA):
+                    connection.execute(statement)
+                if version:
+                    _upgrade_explanations(connection)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """0 for a file that is still empty; a file of another program is an error."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application == APPLICATION:
+            if version > VERSION:
+                raise WatchwordError(f"{self.path} was made by a newer watchword (library {version}): update watchword")
+            return int(version)
+        if application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise WatchwordError(f"{self.path} is a database of another program: name another file")
+        return 0
+
+
+def _upgrade_explanations(connection: sqlite3.Connection) -> None:
+    for video, content in connection.execute("SELECT video, content FROM explanations").fetchall():
+        try:
+            values = upgraded(json.loads(zlib.decompress(content)))
+        except (ValueError, KeyError, TypeError, zlib.error):
+            continue  # damaged: it is reported when somebody asks for it
+        packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode())
+        connection.execute("UPDATE explanations SET content = ? WHERE video = ?", (packed, video))
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switching to the log needs an exclusive lock, and SQLite does not wait for it by itself."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")  # without effect on a disk without shared memory
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """`executescript` would commit the open transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the extension
+
+
+def _explained(error: sqlite3.Error, path: Path) -> WatchwordError:
+    """What to do about it."""
+    lines = {
+        sqlite3.SQLITE_FULL: f"the disk is full: {path} is as it was before; free some space and run the command again",
+        sqlite3.SQLITE_IOERR: f"the disk failed ({error}): {path} is as it was before; is the disk full or missing?",
+        sqlite3.SQLITE_READONLY: f"cannot write {path}: it is read-only",
+        sqlite3.SQLITE_CANTOPEN: f"cannot open {path}: it is missing, or permission is denied for it or its folder",
+        sqlite3.SQLITE_PERM: f"cannot open {path}: permission denied",
+        sqlite3.SQLITE_NOTADB: f"{path} is not a library: name another file",
+        sqlite3.SQLITE_CORRUPT: f"{path} is damaged ({error}): move it away and add the videos again",
+        sqlite3.SQLITE_BUSY: f"another process has kept {path} busy for {BUSY_SECONDS:.0f} s: try again",
+    }
+    return WatchwordError(lines.get(_code(error), f"cannot use {path}: {error}"))

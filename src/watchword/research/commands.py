@@ -1,0 +1,38 @@
+"""`watchword research`: figures and analyses of the papers, drawn data, studies with people."""
+
+from collections.abc import Callable
+
+import typer
+
+from watchword.research.analysis.grounding import grounding
+from watchword.research.analysis.perplexity import perplexity
+from watchword.research.analysis.pos_stats import pos_stats
+from watchword.research.analysis.sweep import sweep
+from watchword.research.analysis.temporal_order import temporal_order
+from watchword.research.analysis.tuple_f1 import tuple_f1
+from watchword.research.analysis.vocab_stats import vocab_stats
+from watchword.research.analysis.word_frequency import word_frequency
+from watchword.research.papers.dual_afr import layers
+from watchword.research.papers.global2local import attention_ablation
+from watchword.research.papers.hierarchical import regions
+from watchword.research.papers.refocus import refocus
+from watchword.research.papers.stats import heatmap
+from watchword.research.shapes.command import shapes
+from watchword.research.shapes.demo import demo
+from watchword.research.study.commands import study
+
+research = typer.Typer(
+    name="research", help="Figures and analyses of the papers; drawn data; studies.", no_args_is_help=True
+)
+
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Drawn data": (demo, shapes),
+    "Experiments": (sweep, perplexity),
+    "Words of captions": (word_frequency, vocab_stats, pos_stats, tuple_f1),
+    "Attention and time": (grounding, temporal_order, attention_ablation),
+    "Figures of the papers": (regions, heatmap, refocus, layers),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        research.command(rich_help_panel=panel)(command)
+research.add_typer(study, rich_help_panel="Experiments")

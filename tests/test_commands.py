@@ -1,0 +1,53 @@
+"""The command line as a whole: its help, and the names of version 0.1."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from watchword.cli.main import RENAMED_COMMANDS, RENAMED_OPTIONS, app, renamed
+
+RUN = CliRunner()
+
+
+def help_of(*words: str) -> Any:
+    return RUN.invoke(app, [*words, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+
+
+def test_the_help_fits_on_a_screen() -> None:
+    lines = help_of().stdout.rstrip().splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", sorted({*RENAMED_COMMANDS.values(), *RENAMED_OPTIONS}))
+def test_every_new_name_exists(command: str) -> None:
+    shown = help_of(*command.split())
+    assert shown.exit_code == 0, shown.output
+    for option in RENAMED_OPTIONS.get(command, {}).values():
+        assert option in re.sub(r"\x1b\[[0-9;]*m", "", shown.stdout)
+
+
+def test_an_old_command_works_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert renamed(["pack", "a", "b"]) == ["export", "a", "b"]
+    assert renamed(["surprise", "runs/a"]) == ["research", "perplexity", "runs/a"]
+    assert renamed(["features", "carry", "--from", "x"]) == ["features", "map", "--from", "x"]
+    warnings = capsys.readouterr().err.splitlines()
+    assert warnings[0] == "watchword: warning: `watchword pack` is now `watchword export`"
+    assert len(warnings) == 3
+
+
+def test_an_old_option_works_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert renamed(["describe", "a.mp4", "--at-least=0.3"]) == ["describe", "a.mp4", "--min-confidence=0.3"]
+    assert renamed(["wording", "run", "--figure", "x"]) == ["research", "pos-stats", "run", "--output", "x"]
+    assert renamed(["refocus", "run", "--films", "x", "--videos", "y"])[3:] == ["--videos", "x", "--videos", "y"]
+    assert renamed(["search", "pack", "--limit", "3"]) == ["search", "pack", "--limit", "3"]
+    assert len(capsys.readouterr().err.splitlines()) == 5
+
+
+def test_the_old_order_of_explain_works_and_warns(tmp_path: Path) -> None:
+    done = RUN.invoke(app, ["explain", "nonsense", str(tmp_path / "clip.mp4")])
+    assert "is now `watchword explain VIDEO --model NAME`" in done.stderr
+    assert "unknown captioner 'nonsense'" in str(done.exception)
