@@ -18,8 +18,9 @@ from watchword.data.benchmarks import read_clips, store_path
 from watchword.data.dataset import Features
 from watchword.features.store import Store
 from watchword.layers.product_attention import ProductAttention
+from watchword.layers.time_steps import time_step_means
 from watchword.losses.refocus import key_frame_loss
-from watchword.models.refocus import Refocus, frames_of
+from watchword.models.refocus import Refocus
 from watchword.research.shapes import read_truth
 from watchword.training import Run
 
@@ -44,7 +45,7 @@ def main() -> None:
     for split in ("train", "test"):
         videos = [clip.video for clip in read_clips(data).clips if clip.split == split]
         with torch.no_grad():
-            frames, real = frames_of(features.read(videos)[model.temporal])
+            frames, real = time_step_means(features.read(videos)[model.temporal])
             lengths = real.sum(1)
             parts[split] = videos, frames, model.encoder.first(frames, lengths, lengths // 2, None)[1]
     (_, frames, seen), (videos, test_frames, test_seen) = parts["train"], parts["test"]

@@ -9,8 +9,8 @@ from torch import Tensor
 from conftest import noise_stream
 from watchword.config import read_recipe
 from watchword.decoding import teacher_force
+from watchword.layers.ablation import filter_attention, keep_largest
 from watchword.layers.attention import masked_softmax
-from watchword.layers.masking import attentions_through, keep_largest
 from watchword.models import build_model
 from watchword.research.papers.global2local import draw
 from watchword.research.papers.global2local_ablation import ablation_curves
@@ -37,7 +37,7 @@ def test_of_equal_weights_no_more_than_the_share_goes() -> None:
 
 
 @pytest.mark.parametrize("name", ["soft_attention", "global2local"])
-def test_the_sieve_hears_each_attention_by_name_and_changes_only_the_one_it_means(name: str) -> None:
+def test_a_filter_gets_each_attention_by_name_and_changes_only_the_one_it_means(name: str) -> None:
     torch.manual_seed(0)
     model = build_model({"name": name, "hidden_size": 8}, {"appearance": 6, "motion": 4, "regions": 5}, 9).eval()
     streams = {"appearance": noise_stream([5, 3]), "motion": noise_stream([2, 2], 1, 4),
@@ -49,7 +49,7 @@ def test_the_sieve_hears_each_attention_by_name_and_changes_only_the_one_it_mean
         heard.add(where)
         return keep_largest(weights, mask, 0.5) if where in ("attend.motion", "attend.clips") else weights
 
-    with attentions_through(model, only_one_motion):
+    with filter_attention(model, only_one_motion):
         within = teacher_force(model, streams, WORDS, keep_attention=True)
     roles = "appearance motion regions" if name == "soft_attention" else "frames clips aligned regions"
     assert heard == {f"attend.{role}" for role in roles.split()}
@@ -60,7 +60,7 @@ def test_the_sieve_hears_each_attention_by_name_and_changes_only_the_one_it_mean
     assert not torch.allclose(within.outputs, before.outputs)
 
 
-def test_outside_the_sieve_weights_are_a_softmax() -> None:
+def test_without_a_filter_weights_are_a_softmax() -> None:
     energies = torch.tensor([[[1.0, 2.0, 3.0]]])
     weights = masked_softmax(energies, torch.tensor([[True, True, False]]))
     torch.testing.assert_close(weights, torch.tensor([[[0.2689414, 0.7310586, 0.0]]]))

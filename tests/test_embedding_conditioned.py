@@ -181,7 +181,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, films in (("clips", clips), ("films", others)):  # instead of a sentence encoder
         rows_of = [meanings[kind] + 0.005 * random.normal(size=(2, 384)) for _, kind, _ in films]
         np.save(folder / "meaning" / f"{name}.npy", np.array(rows_of, np.float32))
-    run("captioner_meaning.py", folder / "data", folder / "meaning", f"appearance={folder / 'features'}")
+    run("captioner_embeddings.py", folder / "data", folder / "meaning", f"appearance={folder / 'features'}")
     return folder
 
 
@@ -208,7 +208,7 @@ def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -
 def test_what_is_made_tells_of_other_captions_as_much_as_guesses_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever noise few captions have; and they are spread as guesses are."""
     monkeypatch.syspath_prepend(str(RECIPES))
-    from captioner_meaning import errors  # type: ignore[import-not-found]
+    from captioner_embeddings import errors  # type: ignore[import-not-found]
 
     generator = torch.Generator().manual_seed(0)
 
@@ -264,12 +264,12 @@ def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made:
     import watchword
 
     watchword.train(
-        RECIPES / "captioner_gist.toml", f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
+        RECIPES / "captioner_embedding.toml", f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
         f"data.store={made / 'meaning'}", "model.hidden_size=32", "model.embedding_size=16",
         "model.dropout=0", "selection.mbr_samples=0",
         "phases=[{epochs=25,learning_rate=0.01}]", output=made / "spoken",
     )  # fmt: skip
-    run("captioner_gist.py", made / "spoken", made / "meaning", made / "features", made / "films")
+    run("captioner_join.py", made / "spoken", made / "meaning", made / "features", made / "films")
     captioner = Captioner.load(made / "films")
     said = [caption.text for caption in captioner.caption_stored(["video0", "video5", "video10", "video15"])]
     assert said == ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]

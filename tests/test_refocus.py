@@ -22,11 +22,12 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.layers.key_frame import KeyFrameGRU
 from watchword.layers.product_attention import ProductAttention
+from watchword.layers.time_steps import time_step_means
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.losses.objective import Material
 from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, key_frame_loss
 from watchword.models import build_model
-from watchword.models.refocus import Refocus, frames_of, locations_of
+from watchword.models.refocus import Refocus, locations_of
 from watchword.research.papers.refocus import shares
 from watchword.research.papers.refocus_figure import Passes, Strip, draw_strips, shown_frames
 from watchword.research.shapes import ShapesConfig, read_truth, write_shapes
@@ -100,7 +101,7 @@ def test_attention_multiplies_query_and_keys() -> None:
 
 def test_frames_are_means_of_locations_and_locations_are_means_of_frames() -> None:
     stream = streams()["appearance"]
-    frames, real = frames_of(stream)
+    frames, real = time_step_means(stream)
     locations, there = locations_of(stream)
     torch.testing.assert_close(frames[1, :4], stream.values[1, :4].mean(1))  # Eq. 2
     torch.testing.assert_close(locations[1], stream.values[1, :4].mean(0))  # Eq. 3: padding does not count
@@ -114,7 +115,7 @@ def test_the_key_frame_is_the_most_relevant_real_frame_and_is_read_from() -> Non
     torch.testing.assert_close(relevance.exp().sum(1), torch.ones(3))
     assert relevance.exp()[1, 4:].max() == 0
     assert torch.equal(key, relevance.argmax(1))
-    frames, _ = frames_of(streams()["appearance"])
+    frames, _ = time_step_means(streams()["appearance"])
     lengths = torch.tensor(LENGTHS)
     first = model.encoder.read(frames, lengths, lengths // 2)
     again = model.encoder.read(frames, lengths, key)

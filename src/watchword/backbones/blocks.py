@@ -151,13 +151,13 @@ def max_pool_same(values: Tensor, kernel: Sides, stride: Sides) -> Tensor:
     (first, *before), _ = same_padding(values.shape[2:], kernel, stride)
     pictures = values.transpose(1, 2).flatten(0, 1)  # (B * F, C, H, W)
     pictures = F.max_pool2d(pictures, kernel[1:], stride[1:], before, ceil_mode=True)
-    moments = pictures.permute(0, 2, 3, 1)
-    moments = moments.view(len(values), -1, *moments.shape[1:])  # (B, F, h, w, C)
+    steps = pictures.permute(0, 2, 3, 1)
+    steps = steps.view(len(values), -1, *steps.shape[1:])  # (B, F, h, w, C)
     if kernel[0] > 1:
-        starts = range(-first, moments.shape[1] - first, stride[0])
-        parts = [moments[:, max(start, 0) : start + kernel[0]].amax(1) for start in starts]
-        moments = torch.stack(parts, 1)
-    return moments.permute(0, 4, 1, 2, 3)
+        starts = range(-first, steps.shape[1] - first, stride[0])
+        parts = [steps[:, max(start, 0) : start + kernel[0]].amax(1) for start in starts]
+        steps = torch.stack(parts, 1)
+    return steps.permute(0, 4, 1, 2, 3)
 
 
 def frozen(network: nn.Module) -> None:

@@ -3,7 +3,7 @@
 Carreira and Zisserman 2017, arXiv:1705.07750; weights by DeepMind (Apache-2.0). All padding is TensorFlow's "SAME".
 
 Clips go in as they are decoded, RGB, 0..255, (B, F, H, W, 3). 16 frames of 224 pixels or 32 of 160 give right answers,
-112 pixels do not. Out come, channels last, F/8 moments and a grid cell for 32 x 32 pixels at the end:
+112 pixels do not. Out come, channels last, F/8 time steps and a grid cell for 32 x 32 pixels at the end:
 
 | layer | shape for 16 x 224 x 224 | what |
 |---|---|---|
@@ -106,9 +106,9 @@ class I3D(nn.Module):
             values = stage(values)
             if name in layers:
                 found[name] = values.permute(0, 2, 3, 4, 1)
-        # Pairs of moments are averaged, then all pairs, as in training: the first and the last moment count half.
-        moments = values.mean((3, 4))  # (B, 1024, F/8)
-        found["pooled"] = F.avg_pool1d(moments, min(2, moments.shape[2]), 1).mean(2)
+        # Pairs of time steps are averaged, then all pairs, as in training: the first and the last step count half.
+        steps = values.mean((3, 4))  # (B, 1024, F/8)
+        found["pooled"] = F.avg_pool1d(steps, min(2, steps.shape[2]), 1).mean(2)
         return found
 
     @torch.no_grad()

@@ -31,7 +31,7 @@ PACKAGED_FILE = PackagedFile(
 SIZE = 416
 COARSE_ANCHORS = ((81, 82), (135, 169), (344, 319))  # pixels of SIZE, for cells of 32 pixels
 FINE_ANCHORS = ((23, 27), (37, 58), (81, 82))        # for cells of 16
-STRETCH = 1.05  # how far a centre may leave its cell: scale_x_y
+SCALE_XY = 1.05  # how far a centre may leave its cell: scale_x_y
 CLASSES = (
     "person", "bicycle", "car", "motorbike", "aeroplane", "bus", "train", "truck", "boat", "traffic light",
     "fire hydrant", "stop sign", "parking meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant",
@@ -149,7 +149,7 @@ def decode(outputs: Tensor, anchors: tuple[tuple[int, int], ...]) -> tuple[Tenso
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     corners = torch.stack([columns, rows], 2).to(values)  # (h, w, 2)
     cells = values.new_tensor([width, height])
-    centres = (values[..., :2].sigmoid() * STRETCH - (STRETCH - 1) / 2 + corners) / cells
+    centres = (values[..., :2].sigmoid() * SCALE_XY - (SCALE_XY - 1) / 2 + corners) / cells
     halves = values[..., 2:4].exp() * values.new_tensor(anchors).view(-1, 1, 1, 2) / SIZE / 2
     boxes = torch.cat([centres - halves, centres + halves], 4)
     probabilities = values[..., 4:5].sigmoid() * values[..., 5:].sigmoid()

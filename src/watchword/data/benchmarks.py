@@ -44,11 +44,11 @@ FRAMES = 8  # of a video, and windows of motion at the same instants
 IMAGE_STREAMS = ("appearance", "appearance_token", "appearance_grid", "appearance_layers", "regions")
 MOTION_STREAMS = ("motion", "motion_grid")
 SETTINGS = (
-    *(f"{stream}.moments={FRAMES}" for stream in (*IMAGE_STREAMS, *MOTION_STREAMS)),
+    *(f"{stream}.time_steps={FRAMES}" for stream in (*IMAGE_STREAMS, *MOTION_STREAMS)),
     *(f"{stream}.backbone=clip_vit_b16" for stream in IMAGE_STREAMS if stream != "regions"),
     "appearance_grid.cells=7",          # 14 x 14 patches averaged: 0.6 MB a video
     "appearance_layers.every=3",        # 14 x 14 patches of four blocks at three frames: 3.6 MB a video
-    "regions.eye=clip_vit_b16",
+    "regions.region_backbone=clip_vit_b16",
     "regions.every=1",
 )
 BENCHMARKS: dict[str, Benchmark] = {

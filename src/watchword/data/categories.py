@@ -1,4 +1,4 @@
-"""The category of a clip, as its annotation has it, as a stream: one moment, one place, one-hot.
+"""The category of a clip, as its annotation has it, as a stream: one time step, one location, one-hot.
 
 MSR-VTT files each clip under one of 20 categories (music, sports, cooking, ...), and systems are compared with and
 without this input. As a stream of the store it is read, checked and named by runs as all features are.

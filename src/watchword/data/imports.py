@@ -41,18 +41,18 @@ class Rules:
 
     dtype: str = "float16"                     # rounds to 11 bits: 0.05 % of a value at most
     layout: str = ""                           # letters for the axes of one video: F D N, or H W for a grid
-    fps: float | None = None                   # moments a second
-    duration_seconds: float | None = None      # first moment at 0, last at this time
+    fps: float | None = None                   # time steps a second
+    duration_seconds: float | None = None      # first time step at 0, last at this time
     notes: dict[str, str] = field(default_factory=dict)  # what a person says about them: backbone=vgg16
 
     def settings(self) -> dict[str, str]:
         return self.notes | {"dtype": self.dtype, "layout": self.layout or "by rank", "times": self._times_rule()}
 
-    def times(self, num_moments: int) -> FloatArray:
+    def times(self, num_steps: int) -> FloatArray:
         if self.fps:
-            return np.arange(num_moments) / self.fps
+            return np.arange(num_steps) / self.fps
         last = self.duration_seconds or 1.0
-        return np.linspace(0.0, last, num_moments) if num_moments > 1 else np.array([last / 2])
+        return np.linspace(0.0, last, num_steps) if num_steps > 1 else np.array([last / 2])
 
     def _times_rule(self) -> str:
         if self.fps:
@@ -217,8 +217,8 @@ def _archive(path: Path, archive: zipfile.ZipFile) -> FeatureFile:
         shape, _, dtype = _read_header(stream)
     _check_length(path, videos, shape)
     scale = float(read(keys["scale"])) if "scale" in keys and dtype == np.uint8 else None
-    moments = len(read(keys["frame_index"])) if "frame_index" in keys else 0
-    transposed = len(shape) == 3 and moments == shape[2] != shape[1]  # (n, D, F): the moments are the last axis
+    num_indices = len(read(keys["frame_index"])) if "frame_index" in keys else 0
+    transposed = len(shape) == 3 and num_indices == shape[2] != shape[1]  # (n, D, F): the num_indices are the last axis
     return FeatureFile(videos, _one_by_one(archive, keys[features], videos), scale, "DF" if transposed else "")
 
 

@@ -203,16 +203,16 @@ class Extraction:
     ) -> Iterator[tuple[Settings, Extracted]]:
         visible = {str(number): spec for number, spec in enumerate(specs) if isinstance(spec, StreamSpec)}
         cache = ImageCache()
-        watchers = {name: SAMPLERS[type(spec)](spec, self.networks, most, cache) for name, spec in visible.items()}
+        samplers = {name: SAMPLERS[type(spec)](spec, self.networks, most, cache) for name, spec in visible.items()}
         views = {
-            f"{name}/{view}": View(watcher, size)
-            for name, watcher in watchers.items()
-            for view, size in watcher.views().items()
+            f"{name}/{view}": View(sampler, size)
+            for name, sampler in samplers.items()
+            for view, size in sampler.views().items()
         }
         if views:
             for position, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
                 name, _, view = position.partition("/")
-                for extracted in watchers[name].see(frames, view):
+                for extracted in samplers[name].see(frames, view):
                     yield visible[name], extracted
         for sound in specs:
             if isinstance(sound, AudioSpec):

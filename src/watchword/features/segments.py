@@ -51,9 +51,9 @@ class From:
 class _Held:
     """The frames of one spec that a coming segment may need."""
 
-    def __init__(self, spec: StreamSpec, watcher: ImageSampler) -> None:
-        self.spec, self.watcher = spec, watcher
-        self.sizes = watcher.views()
+    def __init__(self, spec: StreamSpec, sampler: ImageSampler) -> None:
+        self.spec, self.sampler = spec, sampler
+        self.sizes = sampler.views()
         self.frames: dict[str, list[tuple[float, Any]]] = {view: [] for view in self.sizes}  # (time, picture)
 
     @property
@@ -80,12 +80,12 @@ class _Held:
             for view, frames in self.frames.items()
         }
         timeline = Timeline(np.array([time for time, _ in own[""]]) - start, end - start)
-        shown = on_screen(timeline, self.watcher.times(timeline)).tolist()
+        shown = on_screen(timeline, self.sampler.times(timeline)).tolist()
         for begin in range(0, len(shown), CHUNK):
             part = shown[begin : begin + CHUNK]
             for view, frames in own.items():
                 pictures = np.stack([frames[index][1] for index in part])
-                yield from self.watcher.see(Frames(pictures, timeline.times[part]), view)
+                yield from self.sampler.see(Frames(pictures, timeline.times[part]), view)
 
 
 def extract_segments(

@@ -1,8 +1,6 @@
 """Attention over the time steps and locations of a video, for all its captions at once."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -25,23 +23,20 @@ def masked_softmax(energies: Tensor, mask: Tensor) -> Tensor:
     """A distribution over the real locations, all zero where there is none: energies (B, S, L), mask (B, L)."""
     energies = at_least_float32(energies)
     weights = energies.masked_fill(~never_empty(mask).unsqueeze(1), float("-inf")).softmax(-1)
-    weights = weights * mask.any(-1)[:, None, None]
-    sieve = _sieve.get()
-    return weights if sieve is None else sieve(weights, mask)
+    return weights * mask.any(-1)[:, None, None]
 
 
-Sieve = Callable[[Tensor, Tensor], Tensor]  # weights (B, S, L), mask (B, L) -> weights
-_sieve: ContextVar[Sieve | None] = ContextVar("sieve", default=None)
+WeightsFilter = Callable[[Tensor, Tensor], Tensor]  # weights (B, S, L), mask (B, L) -> weights
 
 
-@contextmanager
-def weights_through(sieve: Sieve) -> Iterator[None]:
-    """Within it every attention hands its weights to the sieve before they are used (`layers/masking.py`)."""
-    token = _sieve.set(sieve)
-    try:
-        yield
-    finally:
-        _sieve.reset(token)
+class MaskedSoftmax(nn.Module):
+    """The weights of an attention. A filter may replace them before they are used (`ablation.py`)."""
+
+    weights_filter: WeightsFilter | None = None
+
+    def forward(self, energies: Tensor, mask: Tensor) -> Tensor:
+        weights = masked_softmax(energies, mask)
+        return weights if self.weights_filter is None else self.weights_filter(weights, mask)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -63,6 +58,7 @@ class AdditiveAttention(nn.Module):
         self.from_value = Projection(value_size, attention_size, normalise)
         self.from_query = nn.Linear(query_size, attention_size, bias=False)
         self.energy = nn.Linear(attention_size, 1, bias=False)
+        self.softmax = MaskedSoftmax()
 
     def keys(self, values: Tensor) -> Tensor:
         keys: Tensor = self.from_value(values)  # (B, L, A)
@@ -75,5 +71,5 @@ class AdditiveAttention(nn.Module):
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """query (B, S, Q), keys (B, L, A), values (B, L, D), mask (B, L) -> context (B, S, D), weights (B, S, L)."""
-        weights = masked_softmax(self.energies(query, keys.unsqueeze(1)), mask)
+        weights = self.softmax(self.energies(query, keys.unsqueeze(1)), mask)
         return torch.bmm(weights, values), weights

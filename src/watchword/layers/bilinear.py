@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from watchword.layers.attention import masked_softmax
+from watchword.layers.attention import MaskedSoftmax
 
 
 class BilinearAttention(nn.Module):
@@ -17,6 +17,7 @@ class BilinearAttention(nn.Module):
         self.from_query = nn.Linear(query_size, attention_size, bias=False)
         self.bias = nn.Parameter(torch.zeros(attention_size))
         self.energy = nn.Linear(attention_size, 1, bias=False)
+        self.softmax = MaskedSoftmax()
 
     def keys(self, values: Tensor) -> Tensor:
         return self.from_value(values)  # (..., A)
@@ -24,7 +25,8 @@ class BilinearAttention(nn.Module):
     def forward(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """query (B, S, Q), keys (B, L, A), mask (B, L) -> weights (B, S, L)."""
         mixed = torch.addcmul(self.bias, self.from_query(query).unsqueeze(2), keys.unsqueeze(1))  # (B, S, L, A)
-        return masked_softmax(self.energy(mixed.tanh_()).squeeze(-1), mask)
+        weights: Tensor = self.softmax(self.energy(mixed.tanh_()).squeeze(-1), mask)
+        return weights
 
 
 class BilinearAttentionWithin(BilinearAttention):
@@ -34,4 +36,5 @@ class BilinearAttentionWithin(BilinearAttention):
         """query (B, S, Q), keys (B, S, k, N, A), mask (B, S, k, N) -> weights (B, S, k, N), a distribution a frame."""
         mixed = torch.addcmul(self.bias, self.from_query(query)[:, :, None, None], keys)  # (B, S, k, N, A)
         energies = self.energy(mixed.tanh_()).view(-1, 1, keys.shape[-2])  # (B S k, 1, N)
-        return masked_softmax(energies, mask.flatten(0, 2)).view(mask.shape)
+        weights: Tensor = self.softmax(energies, mask.flatten(0, 2)).view(mask.shape)
+        return weights

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from watchword.layers.attention import masked_softmax
+from watchword.layers.attention import MaskedSoftmax
 
 
 class ProductAttention(nn.Module):
@@ -17,6 +17,7 @@ class ProductAttention(nn.Module):
         self.from_value = nn.Linear(value_size, attention_size, bias=False)
         self.from_query = nn.Linear(query_size, attention_size, bias=False)
         self.energy = nn.Linear(attention_size, 1, bias=False)
+        self.softmax = MaskedSoftmax()
 
     def keys(self, values: Tensor) -> Tensor:
         return self.from_value(values)  # (B, L, A)
@@ -28,5 +29,5 @@ class ProductAttention(nn.Module):
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """query (B, S, Q), keys (B, L, A), values (B, L, D), mask (B, L) -> context (B, S, D), weights (B, S, L)."""
-        weights = masked_softmax(self.energies(query, keys), mask)
+        weights = self.softmax(self.energies(query, keys), mask)
         return torch.bmm(weights, values), weights

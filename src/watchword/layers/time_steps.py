@@ -1,4 +1,4 @@
-"""Streams that were watched at different instants, brought together by their times."""
+"""Time steps of streams: their means, their number, and the alignment of streams by time."""
 
 import torch
 from torch import Tensor
@@ -11,6 +11,11 @@ def time_step_means(stream: Stream) -> tuple[Tensor, Tensor]:
     weights = stream.mask.to(stream.values.dtype)  # (B, F, N)
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1)
     return torch.einsum("bfn,bfnd->bfd", weights, stream.values), stream.mask.any(-1)
+
+
+def num_time_steps(real: Tensor) -> Tensor:
+    """The number of time steps up to the last real one, 0 where there is none: (B, F) -> (B,)."""
+    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
 
 
 def nearest(times: Tensor, others: Tensor, mask: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ class CrossEntropySettings(Settings):
 
 
 class CrossEntropy(Objective):
-    """The mean negative log probability of a word. Only real words are computed; UNK is heard but never a target."""
+    """The mean negative log probability of a word. Only real words are computed; UNK is an input but never a target."""
 
     Settings = CrossEntropySettings
 
@@ -57,7 +57,7 @@ def word_losses(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tens
 
 
 class ScheduledSampling:
-    """Scheduled sampling: now and then the next word in the model's ear is one it drew itself."""
+    """Scheduled sampling: some of the words that the model reads are sampled from it."""
 
     def __init__(self, model: LogitModel, share: float) -> None:
         self.model, self.share = model, share

@@ -16,7 +16,7 @@ from watchword.text.vocabulary import Vocabulary
 
 
 class LogitModel(StepModel, Protocol):
-    """A speaker that also shows its logits."""
+    """A step model that also gives its logits."""
 
     def logits(self, outputs: Tensor) -> Tensor: ...
 
@@ -56,11 +56,11 @@ class Objective(nn.Module, ABC):
     once_a_video = False         # an epoch visits every video once, not every caption
 
     def begin(self, model: LogitModel) -> None:
-        """What a phase with this loss first asks of the model; not asked again where a phase is resumed."""
+        """Prepares the model at the start of a phase; not called when a phase is resumed."""
 
     @abstractmethod
     def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
-        """`sampling_rate` is the share of words in the model's ear that are its own (scheduled sampling)."""
+        """`sampling_rate` is that of scheduled sampling."""
 
     @abstractmethod
     def epoch_weight(self, material: Material) -> float:

@@ -74,7 +74,7 @@ class TwoLooks(Objective):
 
 
 class SideBySide:
-    """Both looks of S captions as one speaker of 2*S: the first S hear the first look."""
+    """Both passes of S captions as one step model of 2*S captions: the first S read the first pass."""
 
     def __init__(self, model: Refocuser, num_captions: int) -> None:
         self.model, self.num_captions = model, num_captions

@@ -40,7 +40,7 @@ from watchword.layers.alignment import (
     Triple,
     perceptron,
 )
-from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean, masked_softmax, never_empty
+from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean, never_empty
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
@@ -171,7 +171,7 @@ class DualAFR(Captioner):
         """Where and how deep, for the state h_t-1 (B, S, H)."""
         drawn = self.settings.hard if self.chooses else "nothing"
         energies = self.over_locations.energies(hidden, memory["keys"].unsqueeze(1))           # Eq. 4: (B, S, P)
-        locations = masked_softmax(energies, memory["mask"])                                   # Eq. 5
+        locations = self.over_locations.softmax(energies, memory["mask"])                      # Eq. 5
         log_choice = hidden.new_zeros(hidden.shape[:2])
         if drawn in ("both", "locations"):
             location, log_choice = self.draw(locations)

@@ -6,8 +6,8 @@ generates a caption from it. The two halves train apart: the regression needs vi
 needs captions and their embeddings, of which there are many, because they need no video.
 
 So the model reads either of two inputs. If the stream `sentence_embedding` is among its streams, it is the condition:
-the LSTM trains on it, with embeddings that are as wrong as predicted ones (`recipes/captioner_meaning.py`). Otherwise
-the embedding is predicted from the other streams. `recipes/captioner_gist.py` joins the halves.
+the LSTM trains on it, with embeddings as wrong as predicted ones (`recipes/captioner_embeddings.py`). Otherwise
+the embedding is predicted from the other streams. `recipes/captioner_join.py` joins the halves.
 
 For small data sets, after captioners that train on text alone (CapDec, Nukrai et al. 2022, arXiv:2211.00575; DeCap, Li
 et al. 2023, arXiv:2303.03032). These use CLIP's joint space of images and text; ours uses a regression.

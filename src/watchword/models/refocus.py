@@ -4,7 +4,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 
 | paper | line |
 |---|---|
-| Eq. 2, 3: frames are means over locations, locations are means over frames | `frames_of`, `locations_of` |
+| Eq. 2, 3: frames are means over locations, locations are means over frames | `time_step_means`, `locations_of` |
 | Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
 | Eq. 8, 9: how relevant each frame is to what was seen at first | `KeyFrameEncoder.relevance` |
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
@@ -36,6 +36,7 @@ from watchword.layers.key_frame import KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
+from watchword.layers.time_steps import num_time_steps, time_step_means
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
 from watchword.types import Diagnostics, Mark
@@ -131,11 +132,11 @@ class Refocus(Captioner):
         Memory, and the states before the first word side by side, (B, looks, ...); then how relevant each frame is,
         log probabilities (B, F), and the last look's key frame, (B,): what the refocusing loss and pictures ask for.
         """
-        pooled, real = frames_of(streams[self.temporal])
+        pooled, real = time_step_means(streams[self.temporal])
         sound = sound_of(streams[self.audio]) if self.audio else None
         frames, heard = self.encoder.project(self.feature_dropout(pooled), sound)
         memory = self._memory(streams, frames, real, heard)
-        lengths = last_real(real)
+        lengths = num_time_steps(real).clamp(min=1)
         key = lengths // 2  # Alg. 1: in the middle at first
         relevance = never_empty(real).float().log().log_softmax(-1)  # nothing is known before the first look
         if self.settings.variant == "attention":
@@ -172,7 +173,7 @@ class Refocus(Captioner):
 
     def middle_frames(self, streams: Streams) -> Tensor:
         """The key frame of the first look, (B,)."""
-        return last_real(frames_of(streams[self.temporal])[1]) // 2
+        return num_time_steps(streams[self.temporal].mask.any(-1)).clamp(min=1) // 2
 
     def use_one_pass(self) -> None:
         """From now on the first look is the only one."""
@@ -260,7 +261,7 @@ class KeyFrameEncoder(nn.Module):
     def choose(self, frames: Tensor, real: Tensor, sound: Tensor | None) -> Tensor:
         """The first look on its own: log alpha of features as they come."""
         frames, heard = self.project(frames, sound)
-        lengths = last_real(real)
+        lengths = num_time_steps(real).clamp(min=1)
         return self.relevance(self.first(frames, lengths, lengths // 2, heard)[1], frames, real)
 
     def _hear(self, seen: Tensor, heard: Tensor | None) -> Tensor:
@@ -296,11 +297,6 @@ def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:
     return nn.Sequential(Projection(width, size, config.normalise_projected), nn.ReLU()), size
 
 
-def frames_of(stream: Stream) -> tuple[Tensor, Tensor]:
-    """V^f, the mean over the locations of each frame (Eq. 2): (B, F, D), and which frames are real: (B, F)."""
-    return torch.einsum("bfnd,bfn->bfd", stream.values, _shares(stream.mask, over=2)), stream.mask.any(2)
-
-
 def locations_of(stream: Stream) -> tuple[Tensor, Tensor]:
     """v^s, the mean over the frames of each location (Eq. 3): (B, N, D), and which locations are real: (B, N)."""
     return torch.einsum("bfnd,bfn->bnd", stream.values, _shares(stream.mask, over=1)), stream.mask.any(1)
@@ -309,11 +305,6 @@ def locations_of(stream: Stream) -> tuple[Tensor, Tensor]:
 def sound_of(stream: Stream) -> Tensor:
     """v^a, one vector a video: (B, D)."""
     return masked_mean(*flat_locations(stream))
-
-
-def last_real(real: Tensor) -> Tensor:
-    """Up to and with the last real frame, one where there is none: (B,)."""
-    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1).clamp(min=1)
 
 
 def _shares(mask: Tensor, over: int) -> Tensor:

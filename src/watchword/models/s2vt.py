@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import masked_mean
 from watchword.layers.recurrent import remember_at_first
+from watchword.layers.time_steps import num_time_steps, time_step_means
 from watchword.models.captioner import Captioner, CaptionerConfig
-from watchword.tensors import Memory, State, Step, Stream, Streams
+from watchword.tensors import Memory, State, Step, Streams
 
 
 class S2VTConfig(CaptionerConfig):
@@ -73,7 +73,7 @@ class S2VT(Captioner):
 
     def _frames(self, streams: Streams) -> tuple[Tensor, Tensor]:
         """All streams side by side, locations averaged: (B, F, D); how many time steps are real: (B,)."""
-        lengths = torch.stack([_lengths(streams[name]) for name in self.widths])  # (streams, B), 0: absent
+        lengths = torch.stack([num_time_steps(streams[name].mask.any(-1)) for name in self.widths])  # (streams, B)
         longest = lengths.amax(0).clamp(min=1)
         unlike = ((lengths != longest) & (lengths > 0)).any(0)  # (B,)
         if unlike.any():
@@ -82,7 +82,7 @@ class S2VT(Captioner):
                 f"s2vt reads streams that share their time steps, here a video has {counts}: train one run a stream"
             )
         most = int(longest.max())
-        frames = [_time_steps(streams[name])[:, :most] for name in self.widths]
+        frames = [time_step_means(streams[name])[0][:, :most] for name in self.widths]
         frames = [nn.functional.pad(some, (0, 0, 0, most - some.shape[1])) for some in frames]
         return torch.cat(frames, -1), longest
 
@@ -91,18 +91,6 @@ class S2VT(Captioner):
         packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, last = lstm(packed)
         return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])[0], last
-
-
-def _lengths(stream: Stream) -> Tensor:
-    """Up to and with the last time step at which there is something to see: (B,)."""
-    seen = stream.mask.any(-1)  # (B, F)
-    return (seen * torch.arange(1, seen.shape[1] + 1, device=seen.device)).amax(1)
-
-
-def _time_steps(stream: Stream) -> Tensor:
-    """Locations averaged within each time step: (B, F, D)."""
-    values, mask = stream.values.flatten(0, 1), stream.mask.flatten(0, 1)  # (B*F, N, D)
-    return masked_mean(values, mask).view(*stream.mask.shape[:2], -1)
 
 
 def _one_step(lstm: nn.LSTM, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

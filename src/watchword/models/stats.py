@@ -38,7 +38,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import AdditiveAttention, masked_softmax, never_empty
+from watchword.layers.attention import AdditiveAttention, never_empty
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
@@ -170,7 +170,7 @@ class TemporoSpatial(nn.Module):
     def forward(self, query: Tensor, memory: Memory) -> Seen:
         values, mask, location_keys = memory["values"], memory["mask"], memory["location_keys"]
         energies = self.choose.energies(query, memory["time_step_keys"]) / self.temperature
-        time_steps = masked_softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F), nearly all of it on one
+        time_steps = self.choose.softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F), nearly all of it on one
         # W_x is linear, so the keys of the chosen time step are a mixture of keys. Each location is mixed over the time
         # steps in which it is real; `shown` is their share of the choice: 1 in a grid, 0 or 1 of a region at last.
         shown = torch.bmm(time_steps, mask.to(time_steps.dtype)).clamp(min=TINY)  # (B, S, N)

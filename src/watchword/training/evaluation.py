@@ -34,22 +34,22 @@ class Search:
     max_words: int = 20         # and an end
     mbr_samples: int = 0              # so many captions that could be said elect one of the beam's (mbr_decode)
 
-    def __call__(self, speaker: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
+    def __call__(self, model: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
         if self.mbr_samples:
             return mbr_decode(
-                speaker, batch.streams, self.mbr_samples, self.max_words + 1,
+                model, batch.streams, self.mbr_samples, self.max_words + 1,
                 beams=self.beam, length_power=self.length_power, content=vocabulary.content,
             )  # fmt: skip
         if self.beam > 1:
-            return beam(speaker, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
-        found = greedy(speaker, batch.streams, self.max_words + 1)
+            return beam(model, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
+        found = greedy(model, batch.streams, self.max_words + 1)
         lengths = (found.captions != PAD).sum(-1)
         return Hypotheses(found.captions, found.scores / lengths**self.length_power)
 
 
 @torch.no_grad()
 def caption_videos(
-    speaker: StepModel,
+    model: StepModel,
     features: Features,
     videos: Sequence[str],
     vocabulary: Vocabulary,
@@ -63,10 +63,10 @@ def caption_videos(
     captions: list[Hypothesis] = []
     for batch in features.batches(videos, VIDEOS_AT_ONCE):
         batch = batch.to(device)
-        found = search(speaker, batch, vocabulary)
+        found = search(model, batch, vocabulary)
         attention = {}
         if keep_attention:
-            attention = teacher_force(speaker, batch.streams, found.captions, keep_attention=True).attention
+            attention = teacher_force(model, batch.streams, found.captions, keep_attention=True).attention
         for row, video in enumerate(batch.videos):
             words = tuple(vocabulary.decode(found.captions[row, 0].tolist()))
             masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
@@ -198,9 +198,9 @@ def evaluate(
     chosen = clips.split(split)
     videos = [clip.video for clip in chosen]
     models = [run.model() for run in runs]
-    speaker: StepModel = models[0] if len(models) == 1 else Ensemble(models)
+    model: StepModel = models[0] if len(models) == 1 else Ensemble(models)
     captions = caption_videos(
-        speaker, features, videos, runs[0].vocabulary, search, report=lambda done: report(done, len(videos))
+        model, features, videos, runs[0].vocabulary, search, report=lambda done: report(done, len(videos))
     )
     scores = score_captions(captions, ReferenceIndex(references_of(chosen)), metrics)
     data = clips.used()[split] | {"trained_on": "+".join(run.trained_on for run in runs)}

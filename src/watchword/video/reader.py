@@ -51,7 +51,7 @@ class VideoInfo:
 
 @dataclass(frozen=True)
 class View:
-    """One wish: which moments, at which size."""
+    """One request: which times, at which size."""
 
     plan: Plan
     size: Size = NATIVE
@@ -97,12 +97,12 @@ def watch(
     path = Path(path)
     video = scan(path, report)
     viewers = [_Viewer(name, view, video, chunk) for name, view in views.items()]
-    moments = np.unique(np.concatenate([viewer.asked for viewer in viewers]))  # of all views together
+    asked_ticks = np.unique(np.concatenate([viewer.asked for viewer in viewers]))  # of all views together
     damage: list[str] = []
-    for moment, (tick, frame) in zip(moments, _on_screen(path, video, moments, threads, damage), strict=False):
+    for asked, (tick, frame) in zip(asked_ticks, _on_screen(path, video, asked_ticks, threads, damage), strict=False):
         for viewer in viewers:
             try:
-                yield from viewer.look(moment, tick, frame)
+                yield from viewer.look(asked, tick, frame)
             except (WatchwordError, FFmpegError) as error:
                 raise WatchwordError(f"cannot read {shown(path)}: {error}") from error
     if damage:
@@ -122,10 +122,10 @@ class _Viewer:
         self.times: list[float] = []
         self.pictures: NDArray[np.uint8] | None = None
 
-    def look(self, moment: int, tick: int, frame: VideoFrame) -> Iterator[tuple[str, Frames]]:
-        """Takes the frame as often as this moment is asked for; gives a chunk whenever one is full."""
+    def look(self, asked: int, tick: int, frame: VideoFrame) -> Iterator[tuple[str, Frames]]:
+        """Takes the frame as often as its tick is asked for; yields a chunk whenever one is full."""
         picture: NDArray[np.uint8] | None = None
-        while self.done < len(self.asked) and self.asked[self.done] == moment:
+        while self.done < len(self.asked) and self.asked[self.done] == asked:
             if picture is None:
                 picture = self.converter.picture(frame)  # (H, W, 3)
             if self.pictures is None:
@@ -140,34 +140,34 @@ class _Viewer:
 
 
 def _on_screen(
-    path: Path, video: Scan, moments: NDArray[np.int64], threads: int, damage: list[str]
+    path: Path, video: Scan, asked_ticks: NDArray[np.int64], threads: int, damage: list[str]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """For each moment (ticks, ascending) the frame that is on screen, and since when."""
+    """For each asked tick, ascending, the frame that is on screen, and since when."""
     done = 0
     if video.exact:
         visible = np.unique(video.ticks[~video.hidden])
-        expected = visible[np.searchsorted(visible, moments, "right").clip(1) - 1]
+        expected = visible[np.searchsorted(visible, asked_ticks, "right").clip(1) - 1]
         for tick, frame in _decoded(path, video, expected, threads, damage):
             if tick > expected[done]:
                 break  # a frame did not come: the plain way
             while tick == expected[done]:
                 yield tick, frame
                 done += 1
-                if done == len(moments):
+                if done == len(asked_ticks):
                     return
     damage.clear()
     previous: tuple[int, VideoFrame] | None = None
     for tick, frame in _decoded(path, video, None, threads, damage):
         previous = previous or (tick, frame)  # before the first frame is the first frame
-        while moments[done] < tick:
+        while asked_ticks[done] < tick:
             yield previous
             done += 1
-            if done == len(moments):
+            if done == len(asked_ticks):
                 return
         previous = tick, frame
     if previous is None:
         raise WatchwordError(f"cannot read {shown(path)}: none of its frames can be decoded")
-    for _ in range(done, len(moments)):  # the last good frame stays on screen
+    for _ in range(done, len(asked_ticks)):  # the last good frame stays on screen
         yield previous
 
 

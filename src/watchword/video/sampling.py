@@ -1,4 +1,4 @@
-"""Which moments of a video to look at: pure functions of its timeline. A plan's repr is part of a store's key."""
+"""Sampling plans: times of a video as functions of its timeline. A plan's repr is part of a store's key."""
 
 from dataclasses import dataclass
 from math import ceil, isfinite

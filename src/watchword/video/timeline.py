@@ -75,9 +75,9 @@ def scan(path: Path, report: Report) -> Scan:
                 if packet.size == 0 and packet.dts is None:
                     continue  # the empty packets that end each stream
                 time = packet.pts if exact else packet.dts
-                moment = packet.dts if packet.pts is None else packet.pts
-                if moment is not None:
-                    number, after = packet.stream_index, moment + (packet.duration or 0)
+                stamp = packet.dts if packet.pts is None else packet.pts
+                if stamp is not None:
+                    number, after = packet.stream_index, stamp + (packet.duration or 0)
                     ends[number] = max(ends.get(number, after), after)
                 if packet.stream is not stream:
                     continue

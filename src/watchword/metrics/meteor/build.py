@@ -10,7 +10,7 @@ import numpy as np
 
 from watchword.errors import WatchwordError
 from watchword.metrics.meteor.flat import Array
-from watchword.metrics.meteor.hashing import LETTER_BASE, WORD_BASE, java_hash, powers, stretches, word_keys
+from watchword.metrics.meteor.hashing import LETTER_BASE, WORD_BASE, java_hash, polynomials, powers, word_keys
 from watchword.metrics.meteor.stem import base_forms, stem
 
 PIECE_BYTES = 1 << 22
@@ -45,9 +45,9 @@ def _read_pairs(path: Path, progress: Callable[[str, float], None]) -> tuple[Arr
             line = np.cumsum(last_of_line) - last_of_line
             kept = (line % 3 > 0) & (ends > begins)  # line triples: probability, source, target
             begins, ends, line = begins[kept], ends[kept], line[kept]
-            words = stretches(text, begins, ends, *letter_powers)
+            words = polynomials(text, begins, ends, *letter_powers)
             first = np.flatnonzero(np.diff(line, prepend=-1))
-            phrases = stretches(words, first, np.append(first[1:], words.size), *word_powers)
+            phrases = polynomials(words, first, np.append(first[1:], words.size), *word_powers)
             if phrases.size % 2:
                 raise WatchwordError(f"{path} is not a METEOR paraphrase table: a phrase is empty")
             sources.append(phrases[0::2])

@@ -1,7 +1,7 @@
 """Numbers for words and phrases.
 
 Words and phrases of the table become 64-bit numbers by polynomials modulo 2^64 with odd bases. An odd base has an
-inverse, so the number of any stretch of text is a difference of two running sums: no loop over words is needed.
+inverse, so the number of any part of a text is a difference of two running sums: no loop over words is needed.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def word_keys(words: Sequence[str]) -> Array:
     """The number of each word, as the pieces of the table have them."""
     text = np.frombuffer(("\n".join(words) + "\n").encode("utf-8", "surrogatepass"), np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
-    return stretches(text, np.append(0, ends[:-1] + 1), ends, *powers(LETTER_BASE, text.size + 1))
+    return polynomials(text, np.append(0, ends[:-1] + 1), ends, *powers(LETTER_BASE, text.size + 1))
 
 
 def _mix(values: Array) -> Array:
@@ -47,8 +47,8 @@ def powers(base: int, count: int) -> tuple[Array, Array]:
     return run(base), run(pow(base, -1, 1 << 64))
 
 
-def stretches(values: Array, begins: Array, ends: Array, powers: Array, inverse: Array) -> Array:
-    """Mixed polynomial of each stretch [begin, end) of values."""
+def polynomials(values: Array, begins: Array, ends: Array, powers: Array, inverse: Array) -> Array:
+    """Mixed polynomial of each range [begin, end) of values."""
     sums = np.empty(values.size + 1, np.uint64)
     sums[0] = 0
     np.cumsum((values.astype(np.uint64) + np.uint64(1)) * powers[: values.size], out=sums[1:])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from watchword.captioning.captioner import Captioner
 from watchword.data.benchmarks import read_clips
 from watchword.errors import WatchwordError
-from watchword.layers.masking import attentions_through, keep_largest
+from watchword.layers.ablation import filter_attention, keep_largest
 from watchword.metrics import ReferenceIndex
 from watchword.training.evaluation import Search, caption_videos, evaluate, references_of, score_captions
 from watchword.training.run import Run
@@ -57,7 +57,7 @@ def ablation_curves(
             def sieve(here: str, weights: Tensor, mask: Tensor, name: str = name, share: float = share) -> Tensor:
                 return keep_largest(weights, mask, share) if here == name else weights
 
-            with attentions_through(model, sieve):
+            with filter_attention(model, sieve):
                 captions = caption_videos(model, features, videos, vocabulary, search)
             rows.append(score_captions(captions, index, metrics).corpus)
             report(len(masked) * len(shares) + len(rows), len(names) * len(shares))
@@ -75,7 +75,7 @@ def head_names(captioner: Captioner, videos: Sequence[str]) -> list[str]:
         return weights
 
     assert isinstance(captioner.model, nn.Module)
-    with attentions_through(captioner.model, listen):
+    with filter_attention(captioner.model, listen):
         captioner.caption_stored(videos, beam=1)
     if not heard:
         raise WatchwordError(f"{captioner.name} has no attention to ablate")

@@ -1,7 +1,7 @@
 """What a captioner of model `gist` learns from: meanings of films, and how well they can be guessed.
 
-    python recipes/captioner_meaning.py ../shared/data ../captioner_meaning appearance=../captioner_data/features
-    python recipes/captioner_meaning.py ../shared/data ../captioner_meaning_full \\
+    python recipes/captioner_embeddings.py ../shared/data ../captioner_meaning appearance=../captioner_data/features
+    python recipes/captioner_embeddings.py ../shared/data ../captioner_meaning_full \\
         appearance=../captioner_data/features audio=../msrvtt_store:0.3 motion=../msrvtt_store:0.5 \\
         regions=../msrvtt_store:0.3
 
@@ -196,7 +196,7 @@ def errors(halves: Tensor, guesses: Tensor) -> tuple[Tensor, Tensor]:
 def keep(store: Store, video: str, values: Tensor) -> None:
     """(draws, 384) as moments of a stream."""
     arrays = StreamArrays(values.half().numpy()[:, None], np.zeros(len(values), np.float32), np.array([[0, 0, 1, 1]]))
-    store.write(video, "meaning", arrays, {"made_by": "recipes/captioner_meaning.py"})
+    store.write(video, "meaning", arrays, {"made_by": "recipes/captioner_meaning.py"})  # a part of the store's key
 
 
 def copy(store: Store, video: str, name: str, source: Store, stream: str) -> None:

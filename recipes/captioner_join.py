@@ -1,9 +1,9 @@
-"""Both halves of a `gist` captioner as one run: what guesses meanings, before what speaks of them.
+"""Joins the two halves of an `embedding_conditioned` captioner into one run.
 
-    python recipes/captioner_gist.py runs/captioner_gist ../captioner_meaning ../captioner_data/features runs/gist
+    python recipes/captioner_join.py runs/captioner_embedding ../captioner_meaning ../features runs/whole
 
-The first was trained on the stream `meaning`, the second folder has the guess at it (`recipes/captioner_meaning.py`),
-the third the features that the guess reads. What comes out reads features, as any captioner does.
+The first argument is the run that was trained on sentence embeddings, the second the folder of the regression
+(`recipes/captioner_embeddings.py`), the third the store of the features that the regression reads.
 """
 
 import sys

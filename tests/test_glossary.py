@@ -1,0 +1,73 @@
+"""The words of `docs/glossary.md`: terms that they replaced are used nowhere any more."""
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "watchword"
+CORE = (
+    "types.py", "tensors.py", "config.py", "errors.py", "atomic_io.py", "downloads.py", "backbones", "data", "decoding",
+    "features", "layers", "losses", "metrics", "models", "text", "training", "video",
+)  # fmt: skip
+# What each banned word is called now.
+BANNED = {
+    "film": "video",
+    "films": "videos",
+    "moment": "time step, frame or window",
+    "moments": "time steps, frames or windows",
+    "stretch": "segment",
+    "stretches": "segments",
+    "speaker": "StepModel",
+    "talker": "LogitModel",
+    "gist": "embedding_conditioned",
+    "likeness": "KernelRegression, or similarity",
+    "glimpse": "frame_keep_rate",
+    "blind": "text_only",
+    "votes": "MBR samples",
+    "voters": "MBR samples",
+    "tidy": "RepetitionFilter",
+    "eye": "backbone",
+    "eyes": "backbones",
+    "ears": "audio backbones",
+    "watcher": "sampler",
+    "watchers": "samplers",
+    "carrier": "packaged file",
+    "carriers": "packaged files",
+}
+# Tables of old names that are still read, and lists of English words.
+ALLOWED = {"config.py", "features/specs.py", "text/caption_words.py"}
+FILES = sorted(
+    path for name in CORE for path in ([SOURCE / name] if name.endswith(".py") else (SOURCE / name).rglob("*.py"))
+)
+
+
+def words_of(text: str) -> set[str]:
+    """The words of identifiers, comments and texts: `flat_places` and `FlatPlaces` are two words each."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return {word.lower() for word in re.findall(r"[A-Za-z]+", apart)}
+
+
+def spoken(path: Path) -> list[tuple[int, str]]:
+    """(line, text) of every name, text and comment of a file, but for `torch.eye` and tables of old names."""
+    source = re.sub(r"\b(torch|np)\.eye\b|^RENAMED = .*$", "identity", path.read_text("utf-8"), flags=re.MULTILINE)
+    kinds = {tokenize.NAME, tokenize.STRING, tokenize.COMMENT}
+    return [
+        (token.start[0], token.string)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type in kinds
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_uses_a_word_that_the_glossary_replaced(path: Path) -> None:
+    if path.relative_to(SOURCE).as_posix() in ALLOWED:
+        return
+    found = [(line, word) for line, text in spoken(path) for word in sorted(words_of(text) & BANNED.keys())]
+    assert not found, "; ".join(f"line {line}: {word} is now {BANNED[word]}" for line, word in found)
+
+
+def test_the_words_of_names_are_told_apart() -> None:
+    assert words_of("FilmInfo, old_films") == {"film", "info", "old", "films"}
