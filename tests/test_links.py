@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from watchword.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -31,3 +34,27 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert target.is_relative_to(ROOT), f"{link}: outside of the project"
         if fragment and target.suffix == ".md":
             assert fragment in anchors(target), f"{link}: no such heading"
+
+
+def test_every_command_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
+    for name in commands():
+        assert f"watchword {name}" in page, f"docs/reference/commands.md lacks `watchword {name}`"
+
+
+def test_the_reference_lists_no_other_command() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| \[?`watchword ([a-z0-9 -]+)`", page, re.MULTILINE))
+    assert listed <= commands() | {"library", "weights", "research study"}
+
+
+def commands() -> set[str]:
+    """Every command below `watchword`; the commands of a group such as `features` with its name."""
+    found = set()
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        below = getattr(command, "commands", {})
+        if name in {"features", "research"}:
+            found |= {f"{name} {one}" for one in below}
+        else:
+            found.add(name)
+    return found
