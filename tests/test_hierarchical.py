@@ -24,9 +24,9 @@ from watchword.research.analysis.grounding import shares
 from watchword.research.analysis.sweep import read_axis
 from watchword.research.analysis.vocab_stats import measure
 from watchword.research.analysis.word_frequency import frequencies
+from watchword.research.draw_shapes import write_video
 from watchword.research.papers.hierarchical_figure import within_frames
 from watchword.research.shapes import ShapesConfig, draw_video
-from watchword.research.shapes.command import write_video
 from watchword.tensors import EOS, Stream
 from watchword.text.counts import count_words
 from watchword.training import loop

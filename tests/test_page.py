@@ -117,11 +117,11 @@ def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -
         told.append({
             "start": start, "end": end, "caption": text, "confidence": 0.5,
             "words": [{"word": word, "probability": 0.5} for word in words],
-            "streams": {"grid": {"times": times, "boxes": cells, "weights": weights.tolist()}},
+            "heads": {"grid": {"times": times, "boxes": cells, "weights": weights.tolist()}},
             "marks": [{"kind": "key_frame", "word": None, "seconds": times[0]}],
             "bars": [{"title": "layers", "names": ["low", "high"], "weights": [[0.25, 0.75]] * len(words)}],
         })  # fmt: skip
-    return {"version": 1, "video": name, "seconds": segments[-1][1], "captioner": "drawn", "segments": told}
+    return {"version": 2, "video": name, "seconds": segments[-1][1], "captioner": "drawn", "segments": told}
 
 
 MOMENTS = [(0.0, 2.0, "a red bird sings"), (2.0, 4.0, "two dogs run along"), (4.0, 6.0, "someone opens a window")]
@@ -243,8 +243,8 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
     (seen,) = server.ask(f"/api/videos/{number}/attention")["segments"]
     for index in (words[0], words[-1]):  # those that look farthest apart
         page.locator(".word").nth(index).click()
-        expect(page.locator(".looked")).to_contain_text(f"“{segment['words'][index]['word']}” looked")
-        head = seen["streams"]["appearance"]
+        expect(page.locator(".peak")).to_contain_text(f"“{segment['words'][index]['word']}”")
+        head = seen["heads"]["appearance"]
         over_time = np.sum(head["weights"][index], -1)
         if over_time.max() > 1.02 * over_time.mean():  # else it preferred no moment, and the page goes to the middle
             # weights come with three digits: two moments may be the largest
@@ -253,7 +253,7 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
             wait_until(lambda: min(abs(moment(page) - time) for time in most) < 0.15, 20)  # noqa: B023
         shown = page.locator(".stage canvas")
         expect(shown).to_have_attribute("data-word", str(index))
-        drawn = float(shown.get_attribute("data-moment") or "nan")
+        drawn = float(shown.get_attribute("data-time") or "nan")
         assert abs(drawn - moment(page)) <= told["seconds"] / len(over_time)
     expect(page.locator(".strip-bar")).to_have_count(len(over_time))
 
@@ -292,26 +292,26 @@ def test_a_word_lights_the_moment_and_the_place_it_looked_at(page: Any, server: 
     for word in (1, 2, 3):
         page.locator(".word").nth(word).click()
         expect(page.locator(".word").nth(word)).to_have_attribute("aria-pressed", "true")
-        expect(canvas).to_have_attribute("data-moment", str(0.25 + 0.5 * word))
+        expect(canvas).to_have_attribute("data-time", str(0.25 + 0.5 * word))
         expect(canvas).to_have_attribute("class", "heat")
         assert canvas.evaluate(brightest) == word
         assert abs(page.evaluate("document.querySelector('video').currentTime") - (0.25 + 0.5 * word)) < 0.1
         heights = "(bars) => bars.map((bar) => Number(bar.style.getPropertyValue('--share')))"
         assert np.argmax(page.locator(".strip-bar").evaluate_all(heights)) == word
-    expect(page.locator(".looked")).to_have_text(
-        "“sings” looked most at 0:01.8: 88 % of its attention, where looking everywhere alike would be 25 %."
+    expect(page.locator(".peak")).to_have_text(
+        "“sings”: attention peaks at 0:01.8: 88 % of it, against 25 % for uniform attention."
     )
     expect(page.locator(".frame-button")).to_have_count(3)
     expect(page.locator(".balance")).to_contain_text("75 %")
     page.keyboard.press("Escape")
-    expect(canvas).not_to_have_attribute("data-moment", re.compile("."))
+    expect(canvas).not_to_have_attribute("data-time", re.compile("."))
 
 
 def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server: Server) -> None:
     open_video(page, server, "moments.mp4")
     words, canvas = page.locator(".word"), page.locator(".stage canvas")
     words.nth(2).hover()
-    expect(canvas).to_have_attribute("data-moment", "1.25")
+    expect(canvas).to_have_attribute("data-time", "1.25")
     page.mouse.move(5, 5)
     wait_until(lambda: moment(page) == 0, 20)  # back to where the video was
     page.locator(".timeline input").focus()
@@ -321,7 +321,7 @@ def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server:
             break
     page.keyboard.press("ArrowRight")
     expect(words.nth(1)).to_be_focused()
-    expect(canvas).to_have_attribute("data-moment", "0.75")
+    expect(canvas).to_have_attribute("data-time", "0.75")
     page.keyboard.press("Enter")
     expect(words.nth(1)).to_have_attribute("aria-pressed", "true")
 
@@ -331,7 +331,7 @@ def test_the_caption_follows_the_video(page: Any, server: Server) -> None:
     expect(page.locator(".caption")).to_have_text("A red bird sings.")
     page.get_by_role("button", name="Two dogs run along").click()
     expect(page.locator(".caption")).to_have_text("Two dogs run along.")
-    expect(page.locator(".moment[aria-current]")).to_contain_text("Two dogs")
+    expect(page.locator(".segment-button[aria-current]")).to_contain_text("Two dogs")
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".caption")).to_have_text("Someone opens a window.")
     page.get_by_role("button", name="Pause").click()
@@ -366,7 +366,7 @@ def test_a_video_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, serv
     first = page.locator(".stage img").get_attribute("src")
     page.locator(".word").nth(3).click()
     expect(page.locator(".stage img")).not_to_have_attribute("src", str(first))
-    expect(page.locator(".stage canvas")).to_have_attribute("data-moment", "1.75")
+    expect(page.locator(".stage canvas")).to_have_attribute("data-time", "1.75")
 
 
 def test_what_was_said_outlives_the_video(page: Any, server: Server) -> None:
@@ -426,7 +426,8 @@ def test_a_full_queue_is_told_and_tried_again(page: Any, tmp_path: Path) -> None
 
 
 def test_a_file_that_is_too_large_is_not_sent(page: Any, tmp_path: Path) -> None:
-    large = json.dumps({"version": "0", "captioner": "light", "hint": "", "limits": {"bytes": 1000}, "meaning": False})
+    about = {"version": "0", "captioner": "light", "hint": "", "limits": {"bytes": 1000}, "semantic_search": False}
+    large = json.dumps(about)
     page.route("**/api/about", lambda route: route.fulfill(body=large, content_type="application/json"))
     page.reload()
     expect(page.locator("#limits")).to_contain_text("1.0 kB")
@@ -455,9 +456,9 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
     def several(route: Any) -> None:
         told = route.fetch().json()
         for segment in told["segments"]:
-            grid = segment["streams"].pop("grid")
+            grid = segment["heads"].pop("grid")
             even = np.full_like(grid["weights"], 1 / 16).tolist()
-            segment["streams"] = {
+            segment["heads"] = {
                 "temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even},
                 "appearance": grid, "aligned:appearance": grid,
             }  # fmt: skip
@@ -467,9 +468,9 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
     open_video(page, server, "moments.mp4")
     page.get_by_role("button", name="bird", exact=True).click()
     expect(page.get_by_role("radio", name="appearance, over time")).to_be_checked()
-    expect(page.locator(".looked")).to_contain_text("looked most at")
+    expect(page.locator(".peak")).to_contain_text("attention peaks at")
     page.get_by_role("radio", name="appearance grid, over the picture").check(force=True)
-    expect(page.locator(".looked")).to_contain_text("looked at all moments alike")
+    expect(page.locator(".peak")).to_contain_text("attention is uniform over time")
     for name in ("appearance", "appearance, aligned"):  # one name for one way of looking
         expect(page.get_by_role("radio", name=name, exact=True)).to_have_count(1)
 

@@ -25,9 +25,9 @@ from watchword.models import Captioner, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.research.analysis.pos_stats import pos_stats_of
 from watchword.research.analysis.temporal_order import decisions
+from watchword.research.draw_shapes import write_video
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
 from watchword.research.shapes import ShapesConfig, draw_videos, read_truth, write_shapes
-from watchword.research.shapes.command import write_video
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import loop

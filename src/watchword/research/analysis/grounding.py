@@ -8,7 +8,6 @@ import typer
 
 from watchword.cli._shared import Json
 from watchword.errors import WatchwordError
-from watchword.types import AttentionHead
 
 REGIONS = ("regions", "moving_regions")  # streams of drawn videos whose locations are the slots of the truth
 
@@ -69,6 +68,8 @@ def grounding(
 
 def on_regions(attention: "Mapping[str, FloatArray]", folder: Path) -> "FloatArray":
     """The attention over regions."""
+    from watchword.types import AttentionHead
+
     for name, weights in attention.items():
         if AttentionHead.parse(name).stream in REGIONS:
             return weights
