@@ -16,7 +16,7 @@ import watchword
 from conftest import weights_or_skip
 from watchword.atomic_io import write_whole
 from watchword.captioning import calibrate as calibrating
-from watchword.captioning.bundle import CaptionerBundle, choose_bundle, find_bundle, missing_weights
+from watchword.captioning.bundle import CaptionerBundle, backbones_of, choose_bundle, find_bundle, missing_weights
 from watchword.captioning.calibrate import calibrate, no_better_shares
 from watchword.captioning.confidence import Calibration, confidence, confidence_features, fit, out_of_fold
 from watchword.captioning.export import export, extend_vocabulary
@@ -24,6 +24,7 @@ from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.decoding import Hypotheses, mbr_decode
 from watchword.errors import WatchwordError
+from watchword.features.specs import RegionSpec
 from watchword.features.store import Store
 from watchword.metrics.statistics import rank_correlation
 from watchword.models.checkpoint import load_model, read_tensors
@@ -417,3 +418,8 @@ def test_captions_without_videos_are_told(tmp_path: Path) -> None:
     (tmp_path / "videos").mkdir()
     with pytest.raises(WatchwordError, match="none of the 10 videos"):
         train_own(OwnData(tmp_path / "videos", tmp_path / "captions.jsonl", tmp_path / "run", None, 1))
+
+
+def test_a_stream_of_regions_needs_the_weights_of_two_backbones() -> None:
+    spec = RegionSpec(weights="a", region_weights="b")
+    assert backbones_of(spec) == {"yolov4_tiny": "a", "efficientnet_lite0": "b"}

@@ -130,8 +130,8 @@ def test_forty_frames_eight_apart_wider_in_long_films_fewer_in_short_ones() -> N
     assert steps[320].tolist() == list(range(0, 320, 8))
     assert len(steps[321]) == 40
     assert steps[4000].tolist() == list(range(0, 4000, 100))
-    look = ImageSpec.read({"moments": 40, "stride": 8}, "test")
-    assert look.instants(films[80]).tolist() == plan.times(films[80]).tolist()  # type: ignore[arg-type]
+    spec = ImageSpec.read({"time_steps": 40, "stride": 8}, "test")
+    assert spec.instants(films[80]).tolist() == plan.times(films[80]).tolist()  # type: ignore[arg-type]
     assert "stride" not in ImageSpec.read({}, "test").model_dump(exclude_none=True), "old stores keep their keys"
 
 

@@ -156,7 +156,10 @@ def _cannot_extract(bundle: CaptionerBundle, stream: str) -> WatchwordError:
 
 def backbones_of(spec: Any) -> dict[str, str]:
     """Backbone -> sha256 of its weights."""
-    return {spec.backbone: spec.weights} | ({spec.eye: spec.eye_weights} if hasattr(spec, "eye") else {})
+    found = {spec.backbone: spec.weights}
+    if hasattr(spec, "region_backbone"):
+        found[spec.region_backbone] = spec.region_weights
+    return found
 
 
 def missing_weights(bundle: CaptionerBundle) -> list[str]:

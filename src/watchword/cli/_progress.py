@@ -34,20 +34,20 @@ def bar(transient: bool = False) -> Progress:
 def training_bar() -> Iterator["Report"]:
     """A bar for the batches of an epoch, and a line for each epoch and each log message of training."""
     if os.environ.get("RANK", "0") != "0":  # one of several processes prints
-        yield lambda moment: None
+        yield lambda now: None
         return
     with bar(transient=True) as progress, logged(progress.console):
         task = progress.add_task("training", total=None)
 
-        def report(moment: "TrainingProgress") -> None:
-            phase = f"phase {moment.phase + 1}, " if moment.phase else ""
-            if moment.scores:
-                shown = "  ".join(f"{name} {value:.4g}" for name, value in moment.scores.items())
-                progress.console.print(f"{phase}epoch {moment.epoch}/{moment.epochs}  {shown}")
+        def report(now: "TrainingProgress") -> None:
+            phase = f"phase {now.phase + 1}, " if now.phase else ""
+            if now.scores:
+                shown = "  ".join(f"{name} {value:.4g}" for name, value in now.scores.items())
+                progress.console.print(f"{phase}epoch {now.epoch}/{now.epochs}  {shown}")
             else:
-                name = f"{phase}epoch {moment.epoch + 1}/{moment.epochs}, loss {moment.loss:.3f}"
-                done = moment.epoch * moment.batches + moment.batch
-                progress.update(task, description=name, completed=done, total=moment.epochs * moment.batches)
+                name = f"{phase}epoch {now.epoch + 1}/{now.epochs}, loss {now.loss:.3f}"
+                done = now.epoch * now.batches + now.batch
+                progress.update(task, description=name, completed=done, total=now.epochs * now.batches)
 
         yield report
 

@@ -35,7 +35,7 @@ def extract(
         ),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option(help="stream.key=value, such as motion.moments=28; repeatable.")
+        list[str] | None, typer.Option(help="stream.key=value, such as motion.time_steps=28; repeatable.")
     ] = None,
     from_list: Annotated[
         Path | None, typer.Option("--list", help="A file with one video a line; - is stdin.")

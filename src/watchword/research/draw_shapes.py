@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from watchword.research.shapes import DrawnVideo
 
-SHEET_FILMS = 10
+SHEET_VIDEOS = 10
 
 
 def shapes(
@@ -63,7 +63,7 @@ def shapes(
             if write_videos:
                 write_video(folder / "videos" / f"{drawn.video}.mp4", drawn, config.frames_per_second)
                 rows.extend((f"{drawn.video}.mp4", caption, drawn.split) for caption in drawn.captions)
-            if sheet and len(shown) < SHEET_FILMS:
+            if sheet and len(shown) < SHEET_VIDEOS:
                 shown.append(drawn)
             progress.advance(task)
 
@@ -110,14 +110,14 @@ def contact_sheet(videos: "list[DrawnVideo]", columns: int = 8, side: int = 128)
     for row, drawn in enumerate(videos):
         top = gap + row * (height + gap)
         start, end = drawn.truth.event
-        for column, moment in enumerate(np.linspace(0, len(drawn.times) - 1, columns).round().astype(int)):
+        for column, frame in enumerate(np.linspace(0, len(drawn.times) - 1, columns).round().astype(int)):
             left = gap + column * (side + gap)
-            picture = Image.fromarray(drawn.pictures[moment]).resize((side, side), Image.Resampling.BICUBIC)
+            picture = Image.fromarray(drawn.pictures[frame]).resize((side, side), Image.Resampling.BICUBIC)
             sheet.paste(picture, (left, top))
-            if start <= moment < end:
+            if start <= frame < end:
                 draw.rectangle((left, top + side + 3, left + side - 1, top + side + 7), fill=accent)
-                if drawn.truth.visible[moment, drawn.truth.subject]:
-                    x0, y0, x1, y1 = drawn.truth.boxes[moment, drawn.truth.subject] * side
+                if drawn.truth.visible[frame, drawn.truth.subject]:
+                    x0, y0, x1, y1 = drawn.truth.boxes[frame, drawn.truth.subject] * side
                     draw.rectangle((left + x0 - 2, top + y0 - 2, left + x1 + 1, top + y1 + 1), outline=accent, width=2)
         draw.text((gap + 2, top + side + 11), drawn.captions[0], font=font, fill=ink)
         others = "   ·   ".join(drawn.captions[1:3])

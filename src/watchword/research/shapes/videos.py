@@ -38,7 +38,7 @@ class ShapesConfig:
     distractors: int = 2
     regions: int = 8  # places of the stream `regions`: objects, then background, in random slots
     captions: int = 6
-    event: str = "anywhere"  # anywhere: a stretch of the video; whole: all of it
+    event: str = "anywhere"  # anywhere: a part of the video; whole: all of it
     longest_event: float = 2 / 3  # of the video; the shortest is half of it, but five frames at least
     outside: str = "rest"  # what the subject does outside its event: rest, or hidden from sight
     actions: tuple[str, ...] = ()  # only these; empty: all, by their shares
@@ -255,9 +255,9 @@ def _stage(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np.r
 def _perform(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np.random.Generator) -> Track:
     """The subject's event around the origin, forwards in time."""
     start, end = event
-    moment = np.arange(config.frames)
-    part = np.clip((moment - start) / (end - 1 - start), 0, 1)  # of the event, (F,): 0 before, 1 after
-    inside = (moment >= start) & (moment < end)
+    frame = np.arange(config.frames)
+    part = np.clip((frame - start) / (end - 1 - start), 0, 1)  # of the event, (F,): 0 before, 1 after
+    inside = (frame >= start) & (frame < end)
     track = _stand(config, facts.subject, rng, sway=0.0)
     if config.outside == "hidden" and facts.action not in ("appears", "vanishes"):
         track = replace(track, opacity=inside.astype(np.float64))
@@ -266,7 +266,7 @@ def _perform(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np
             way = np.array([1.0, 0.0] if facts.direction == "right" else [0.0, 1.0]) * rng.uniform(0.35, 0.55)
             return replace(track, centres=part[:, None] * way)
         case "appears":
-            return replace(track, opacity=np.where(moment < start, 0, 0.15 + 0.85 * part))
+            return replace(track, opacity=np.where(frame < start, 0, 0.15 + 0.85 * part))
         case "grows":
             return replace(track, radii=GROWTH[0] + (GROWTH[1] - GROWTH[0]) * part)
         case "turns":
@@ -279,7 +279,7 @@ def _perform(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np
         case "spins":
             return replace(track, angles=rng.choice((-0.3, 0.3)) * part * (end - 1 - start))
         case "blinks":
-            dark = inside & ((moment - start) % 2 == 1)
+            dark = inside & ((frame - start) % 2 == 1)
             return replace(track, opacity=np.where(dark, 0.2, track.opacity))
     raise AssertionError(facts.action)
 
@@ -304,8 +304,8 @@ def _sweep(tracks: list[Track]) -> tuple[FloatArray, FloatArray]:
 
 def _covered(track: Track) -> FloatArray:
     """(., 4): what the object covers in every third frame and in the last."""
-    moments = np.r_[: len(track.radii) : 3, len(track.radii) - 1]
-    centres, reach = track.centres[moments], 1.05 * track.radii[moments, None]
+    frames = np.r_[: len(track.radii) : 3, len(track.radii) - 1]
+    centres, reach = track.centres[frames], 1.05 * track.radii[frames, None]
     return np.concatenate([centres - reach, centres + reach], axis=1)
 
 
