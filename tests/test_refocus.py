@@ -459,6 +459,6 @@ def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> 
     keys = Run(run.folder).model().encode_passes(features.read([row["video"] for row in rows]))[3]  # type: ignore[operator]
     assert [row["key"] for row in rows] == keys.tolist()
     assert (run.folder / "key_frames.png").exists()
-    assert (run.folder / "places.png").exists()
+    assert (run.folder / "locations.png").exists()
     with pytest.raises(WatchwordError, match="not among the 2 videos"):
         CliRunner().invoke(app, [*words, "--ids", "nobody"], catch_exceptions=False)

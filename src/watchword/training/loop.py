@@ -93,9 +93,10 @@ def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) 
 
 
 def resume(folder: Path, report: Report = lambda progress: None) -> Run:
-    """Goes on where a run was cut off, by the run's own recipe: the weights will be as if nothing had happened."""
+    """Continues an interrupted run by its own recipe; the weights are the same as without the interruption."""
     run = Run(folder)
-    trainer = Trainer(run.recipe, run, precision=run.seen.get("precision"))
+    seen = run.seen if (folder / "data.json").exists() else {}
+    trainer = Trainer(run.recipe, run, precision=seen.get("precision"))
     last = run.last()
     if last is not None:
         trainer.restore(*last)
