@@ -88,7 +88,8 @@ export function drawOverlay(canvas, head, word, seconds) {
   canvas.className = paintAttention(pen, width, height, head, word, step);
 }
 
-/** Paints on a context and says how: `whole` frames as a border, grid cells as `heat`, `regions` with their edges. */
+/** Paints on a context and says how: `whole` frames as a border, grid cells as `heat`, `regions` with their edges;
+ *  nothing where no location stands out. */
 export function paintAttention(pen, width, height, head, word, step) {
   if (!head.hasLocations) {
     pen.strokeStyle = `rgb(255 178 36 / ${head.strength(word, step)})`;
@@ -96,6 +97,8 @@ export function paintAttention(pen, width, height, head, word, step) {
     pen.strokeRect(0, 0, width, height);
     return "whole";
   }
+  const some = head.weights[word][step].filter((weight) => weight > 0);
+  if (!some.length || (some.length > 1 && Math.max(...some) <= UNIFORM * sum(some) / some.length)) return "uniform";
   const isGrid = head.isGrid;
   pen.fillStyle = "rgb(8 10 12 / 0.55)";
   pen.fillRect(0, 0, width, height);
