@@ -450,7 +450,7 @@ def test_a_still_video_is_not_shown_to_the_network_for_cuts() -> None:
 
 
 def test_a_long_video_becomes_a_timeline(captioner: Path, long_video: Path) -> None:
-    found = list(caption_video(Captioner.load(captioner), long_video, DescribeOptions(timeline=True)))
+    found = list(caption_video(Captioner.load(captioner), long_video, DescribeOptions(timeline=True), seconds=17.0))
     assert [(segment.start, segment.end) for segment in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
     assert all(
         segment.start <= word.seconds["appearance"] <= segment.end for segment in found for word in segment.best.words
