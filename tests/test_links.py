@@ -1,6 +1,7 @@
-"""Every relative link of the documents leads to a file, and every fragment to a heading of it."""
+"""Links of the documents lead to files and headings; their commands, also those that no test runs, are valid."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,22 @@ def commands() -> set[str]:
         else:
             found.add(name)
     return found
+
+
+def command_lines(document: Path) -> list[list[str]]:
+    """The arguments of every `watchword ...` in a code block, lines that end in a backslash joined."""
+    code = "\n".join(match[0] for match in FENCE.finditer(document.read_text("utf-8"))).replace("\\\n", " ")
+    lines = [line.strip().removeprefix("$ ") for line in code.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("watchword ")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_have_the_names_and_options_of_this_version(document: Path) -> None:
+    for words in command_lines(document):
+        command = get_command(app)
+        rest = list(words)
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command = command.commands[rest.pop(0)]  # type: ignore[attr-defined]
+        assert not hasattr(command, "commands"), f"no such command: {words}"
+        if "--help" not in rest:
+            command.make_context("watchword", rest)  # an unknown option or a missing argument is an error
