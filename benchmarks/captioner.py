@@ -206,8 +206,10 @@ def main() -> None:
             times["plain"].append(seconds)
             counts["plain"] += len(plain_list[turn][0])
     rates = {name: counts[name] / sum(times[name]) for name in counts}
-    print(f"training, captions per CPU second: ours {rates['ours']:.0f}, plain {rates['plain']:.0f}, "
-          f"{rates['ours'] / rates['plain']:.1f} times")
+    print(
+        f"training, captions per CPU second: ours {rates['ours']:.0f}, plain {rates['plain']:.0f}, "
+        f"{rates['ours'] / rates['plain']:.1f} times"
+    )
 
     computed = sum(batch.captions[:, :, 1:].numel() for batch in ours_list)
     real = sum(batch.num_words for batch in ours_list)
@@ -215,8 +217,10 @@ def main() -> None:
     for captions_a_video in (1, 4, 16):
         captions = [[np.array([BOS, *range(4, 11), EOS])] * captions_a_video] * 8
         kept = saved_bytes(model, Batch((), {"appearance": data.stream(list(range(8)))}, pad_captions(captions)))
-        print(f"kept for the way back, 8 videos x {captions_a_video:2} captions of 7 words: {kept / 2**20:5.1f} MB, "
-              f"{kept / 8 / captions_a_video / 2**20:.2f} MB a caption")
+        print(
+            f"kept for the way back, 8 videos x {captions_a_video:2} captions of 7 words: {kept / 2**20:5.1f} MB, "
+            f"{kept / 8 / captions_a_video / 2**20:.2f} MB a caption"
+        )
 
     for speaker, last in ((model, model.to_words), (plain, plain.words)):
         speaker.eval()
@@ -232,8 +236,10 @@ def main() -> None:
             times["ours"].append(seconds / 32)
             times["plain"].append(slow / 4)
     rates = {name: 1 / float(np.mean(seconds)) for name, seconds in times.items()}
-    print(f"beam 5 over 20 words, videos per CPU second: ours {rates['ours']:.0f}, plain {rates['plain']:.0f}, "
-          f"{rates['ours'] / rates['plain']:.1f} times")
+    print(
+        f"beam 5 over 20 words, videos per CPU second: ours {rates['ours']:.0f}, plain {rates['plain']:.0f}, "
+        f"{rates['ours'] / rates['plain']:.1f} times"
+    )
 
 
 if __name__ == "__main__":

@@ -101,9 +101,7 @@ def timelines(videos: list[Path], captioner: Captioner, detectors: list[str]) ->
                 num_segments += sum(1 for _ in caption_video(captioner, video, DescribeOptions(timeline=True)))
         total = time.process_time() - begin
         stages.seconds["decoding, scaling, the rest"] = total - sum(stages.seconds.values())
-        print(
-            f"timeline, cuts by {name}: {num_segments} segments of {minutes:.1f} minutes; CPU s a minute of video"
-        )
+        print(f"timeline, cuts by {name}: {num_segments} segments of {minutes:.1f} minutes; CPU s a minute of video")
         for stage, seconds in stages.seconds.items():
             print(f"  {stage:40s}{seconds / minutes:8.2f}")
         print(f"  {'all':40s}{total / minutes:8.2f}   {60 * minutes / total:.1f} times real time on one core")

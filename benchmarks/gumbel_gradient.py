@@ -18,5 +18,7 @@ if __name__ == "__main__":
         (rows * torch.randn(50_000, 1, 9)).sum().backward()
         assert energies.grad is not None
         size = energies.grad.abs().amax(-1)
-        print(f"temperature {temperature:g}: {(size > 1e-3).float().mean():.2%} of the draws carry a gradient, "
-              f"the largest {size.max():,.0f}; {(rows.amax(-1) > 0.99).float().mean():.2%} of the rows are clear")
+        print(
+            f"temperature {temperature:g}: {(size > 1e-3).float().mean():.2%} of the draws carry a gradient, "
+            f"the largest {size.max():,.0f}; {(rows.amax(-1) > 0.99).float().mean():.2%} of the rows are clear"
+        )

@@ -63,16 +63,18 @@ def main() -> None:
             times: dict[str, float] = {"plain": 0.0, "middle": 0.0, "anywhere": 0.0}
             for turn in range(rounds + 1):
                 seconds = {
-                    "plain": cpu_seconds(lambda: work(plain, values)),                          # noqa: B023
-                    "middle": cpu_seconds(lambda: work(ours, values, lengths, middle)),         # noqa: B023
-                    "anywhere": cpu_seconds(lambda: work(ours, values, lengths, anywhere)),     # noqa: B023
+                    "plain": cpu_seconds(lambda: work(plain, values)),  # noqa: B023
+                    "middle": cpu_seconds(lambda: work(ours, values, lengths, middle)),  # noqa: B023
+                    "anywhere": cpu_seconds(lambda: work(ours, values, lengths, anywhere)),  # noqa: B023
                 }
                 if turn:  # the first warms up
                     times = {key: times[key] + seconds[key] for key in times}
             per_video = {key: 1000 * value / rounds / VIDEOS for key, value in times.items()}
-            print(f"{frames} frames x {width}, {name}: plain {per_video['plain']:.2f} ms a video, KBiGRU "
-                  f"{per_video['middle']:.2f} ({per_video['middle'] / per_video['plain']:.2f} times) from the middle, "
-                  f"{per_video['anywhere']:.2f} ({per_video['anywhere'] / per_video['plain']:.2f} times) from anywhere")
+            print(
+                f"{frames} frames x {width}, {name}: plain {per_video['plain']:.2f} ms a video, KBiGRU "
+                f"{per_video['middle']:.2f} ({per_video['middle'] / per_video['plain']:.2f} times) from the middle, "
+                f"{per_video['anywhere']:.2f} ({per_video['anywhere'] / per_video['plain']:.2f} times) from anywhere"
+            )
 
 
 if __name__ == "__main__":

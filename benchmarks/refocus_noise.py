@@ -74,8 +74,11 @@ def main() -> None:
             rows.append((before, inside(after), float(after.exp().amax(1).mean())))
         means = np.mean(rows, 0)
         name = "drawn" if drawn else "likeliest, Eq. 21 as printed" if as_printed else "likeliest"
-        print(f"{name}: in the event {means[0]:.3f} before, {means[1]:.3f} after, alpha {means[2]:.3f}; by seed: "
-              f"{' '.join(f'{row[1]:.2f}' for row in rows)}", flush=True)
+        print(
+            f"{name}: in the event {means[0]:.3f} before, {means[1]:.3f} after, alpha {means[2]:.3f}; by seed: "
+            f"{' '.join(f'{row[1]:.2f}' for row in rows)}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -60,8 +60,10 @@ def main() -> None:
             model.zero_grad()
             loss(model, batch, 0.0).total.backward()
         whole = time.process_time() - start
-        print(f"{name:24} {1000 * whole / STEPS:6.0f} ms a step, reward {spent[0] / whole:6.2%} of it, "
-              f"{spent[1] / spent[0]:8.0f} sentences per CPU second")
+        print(
+            f"{name:24} {1000 * whole / STEPS:6.0f} ms a step, reward {spent[0] / whole:6.2%} of it, "
+            f"{spent[1] / spent[0]:8.0f} sentences per CPU second"
+        )
     if options.java:
         with_java(sentences, trainer)
 

@@ -44,16 +44,16 @@ from watchword.features.store import Store
 from watchword.layers.kernel_regression import KernelRegression, Vectors, pooled
 from watchword.types import StreamArrays
 
-Film = dict[str, Any]           # video, split, captions
-Source = tuple[Store, float]    # where a stream is, and its share
+Film = dict[str, Any]  # video, split, captions
+Source = tuple[Store, float]  # where a stream is, and its share
 
-MOMENTS = 14        # of a film, as the captioner reads it
+MOMENTS = 14  # of a film, as the captioner reads it
 PENALTY, GAMMA = 0.2, 1.0
-CARRIED = 0.3       # the trust in features that were carried over from another network, where real ones have 1
-FOLDS = 20          # a clip is guessed by what the others teach
-DRAWS = 8           # guesses at the meaning of a film that nobody has
-SMOOTHING = 0.3     # of the map from meanings to guesses
-HELD_OUT = 6        # every sixth of the train clips is not spoken of in training
+CARRIED = 0.3  # the trust in features that were carried over from another network, where real ones have 1
+FOLDS = 20  # a clip is guessed by what the others teach
+DRAWS = 8  # guesses at the meaning of a film that nobody has
+SMOOTHING = 0.3  # of the map from meanings to guesses
+HELD_OUT = 6  # every sixth of the train clips is not spoken of in training
 AT_ONCE = 4096
 
 

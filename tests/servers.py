@@ -108,7 +108,7 @@ class FakeCaptionProcess:
         self.may_continue = threading.Event()
         self.may_continue.set()
         self.stopped = threading.Event()
-        self.deaths: list[ProcessDied] = []    # that will come, one a video
+        self.deaths: list[ProcessDied] = []  # that will come, one a video
         self.names: list[str] = []
 
     def info(self) -> CaptionerInfo:

@@ -217,9 +217,7 @@ def test_frozen_document_frequencies_replace_those_of_the_references() -> None:
     )
     # one video of many: without frozen frequencies its CIDEr would be 0
     alone = ReferenceIndex({"v1": REFERENCES["v1"]}, document_frequencies(tokens, "itself"))
-    assert alone.reward(["v1"], [ROLLOUTS[0]], weights) == pytest.approx(
-        own.reward(["v1"], [ROLLOUTS[0]], weights)
-    )
+    assert alone.reward(["v1"], [ROLLOUTS[0]], weights) == pytest.approx(own.reward(["v1"], [ROLLOUTS[0]], weights))
     assert "itself, 3 videos" in alone.signature()["CIDEr"]
 
 

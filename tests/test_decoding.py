@@ -180,8 +180,8 @@ def test_consensus_prefers_what_most_possible_captions_share_to_the_likeliest_on
         def step(self, words: Tensor, memory: Memory, state: State) -> Step:
             table = torch.full((40, 40), 1e-9)
             table[BOS, 4], table[BOS, 5] = 0.4, 0.6
-            table[4, 6], table[6, EOS] = 1.0, 1.0            # 4 6 end, always
-            table[5, 10:40] = 1 / 30                         # 5, then any of thirty
+            table[4, 6], table[6, EOS] = 1.0, 1.0  # 4 6 end, always
+            table[5, 10:40] = 1 / 30  # 5, then any of thirty
             table[10:40, EOS] = 1.0
             return Step(table[words].log(), {"location": state["location"].expand(*words.shape, 1)})
 

@@ -41,11 +41,11 @@ def information(**settings: float) -> Information:
 
 def test_importance_is_worked_out_by_hand() -> None:
     found = importances(count_words(REFERENCES), gamma=2.0)
-    assert found["v"]["dog"] == pytest.approx((3 / 4) ** 2 * log(3))     # in 3 of 4 captions of v, of 1 video in 3
+    assert found["v"]["dog"] == pytest.approx((3 / 4) ** 2 * log(3))  # in 3 of 4 captions of v, of 1 video in 3
     assert found["v"]["runs"] == pytest.approx((2 / 4) ** 2 * log(3 / 2))
     assert found["w"]["runs"] == pytest.approx((1 / 2) ** 2 * log(3 / 2))
     assert found["w"]["cat"] == found["x"]["cat"] == pytest.approx(log(3 / 2))
-    assert [found[video]["a"] for video in "vwx"] == [0, 0, 0]           # said of all videos: no news
+    assert [found[video]["a"] for video in "vwx"] == [0, 0, 0]  # said of all videos: no news
     assert "dog" not in found["w"]
 
 

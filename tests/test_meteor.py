@@ -218,7 +218,7 @@ NORMALISED = {
     "u.s. army at 3.5. A": "us army at 3.5 . a",
     "mr. x No. 5 no. 5 e.g. y": "mr. x no. 5 no . 5 eg y",
     "so... what .. now.": "so ... what .. now .",
-    "“quoted” ''this'' `that`": "\" quoted \" \" this \" ' that '",
+    "“quoted” ''this'' `that`": '" quoted " " this " \' that \'',
     "50% a/b (c) x_y 日本": "50 % a / b ( c ) x _ y 日 本",
     "a\u00a0b\u3000c\x0bd": "a b c\x0bd",
 }

@@ -35,8 +35,8 @@ def test_counting_every_video_once_gives_the_corpus_score() -> None:
 
 def test_a_ratio_weighs_words_and_doubts_videos() -> None:
     mean, error = mean_of_ratio(np.array([6.0, 2.0, 4.0]), np.array([2.0, 1.0, 1.0]))
-    assert mean == pytest.approx(3.0)                        # 12 / 4
-    assert error == pytest.approx((2 * 3 / 2) ** 0.5 / 4)    # residuals 0, -1, 1
+    assert mean == pytest.approx(3.0)  # 12 / 4
+    assert error == pytest.approx((2 * 3 / 2) ** 0.5 / 4)  # residuals 0, -1, 1
     assert mean_of_ratio(np.full(9, 3.0), np.full(9, 2.0)) == (1.5, 0.0)
 
 

@@ -37,7 +37,11 @@ VARIANTS: dict[str, dict[str, object]] = {
     "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
     "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},
     "refocus projected": {
-        "variant": "vre", "spatial": "appearance", "audio": "motion", "projected_size": 8, "normalise_projected": True,
+        "variant": "vre",
+        "spatial": "appearance",
+        "audio": "motion",
+        "projected_size": 8,
+        "normalise_projected": True,
     },
     "soft_attention": {},
     "soft_attention normalised": {"normalise": True},
@@ -68,15 +72,17 @@ VARIANTS: dict[str, dict[str, object]] = {
 WITH_VARIANTS = {name.split()[0] for name in VARIANTS}
 # Parameters that only a loss of the model's own teaches; and those that choose among locations, where motion has one:
 # their tests are elsewhere.
-TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("refocus vre", "refocus projected"), ("encoder.refocusing.",)
-) | dict.fromkeys(
-    ("stats stats", "stats st", "stats ts", "stats regions", "stats normalised"), ("st.1.attend.", "ts.1.attend.")
-) | {
-    "dual_afr hard both": ("over_locations.", "over_layers."),
-    "dual_afr hard layers": ("over_locations.", "over_layers."),
-    "dual_afr hard locations": ("over_locations.",),
-}
+TAUGHT_ELSEWHERE: dict[str, tuple[str, ...]] = (
+    dict.fromkeys(("refocus vre", "refocus projected"), ("encoder.refocusing.",))
+    | dict.fromkeys(
+        ("stats stats", "stats st", "stats ts", "stats regions", "stats normalised"), ("st.1.attend.", "ts.1.attend.")
+    )
+    | {
+        "dual_afr hard both": ("over_locations.", "over_layers."),
+        "dual_afr hard layers": ("over_locations.", "over_layers."),
+        "dual_afr hard locations": ("over_locations.",),
+    }
+)
 
 pytestmark = pytest.mark.parametrize("name", [*(name for name in MODELS if name not in WITH_VARIANTS), *VARIANTS])
 

@@ -49,9 +49,7 @@ def test_json_has_exactly_the_names_of_coco_caption(files: list[str]) -> None:
 
 
 def test_options_add_their_own_keys_to_the_json(files: list[str]) -> None:
-    answer = json.loads(
-        run(*files, "--json", "--bootstrap", "20", "--against", files[1], "--train", files[0]).stdout
-    )
+    answer = json.loads(run(*files, "--json", "--bootstrap", "20", "--against", files[1], "--train", files[0]).stdout)
     assert {"intervals", "against", "diversity"} < set(answer)
     assert answer["against"]["CIDEr"]["p_value"] == 1
     assert answer["diversity"]["novel"] == pytest.approx(2 / 3)

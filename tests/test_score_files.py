@@ -61,10 +61,7 @@ def test_gzipped_files_are_read_whatever_they_are_called(tmp_path: Path) -> None
         read_references(path)
 
 
-SPLITS = (
-    '{"video": "a", "split": "train", "captions": ["x"]}\n'
-    '{"video": "b", "split": "test", "captions": ["y"]}\n'
-)
+SPLITS = '{"video": "a", "split": "train", "captions": ["x"]}\n{"video": "b", "split": "test", "captions": ["y"]}\n'
 
 
 def test_a_file_with_splits_wants_one_chosen(tmp_path: Path) -> None:

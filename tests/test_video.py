@@ -213,7 +213,7 @@ def test_of_a_film_only_the_groups_with_wanted_frames_are_decoded() -> None:
 
     assert needed(0) == [0]
     assert needed(1) == [0, 1, 2]
-    assert needed(7) == [4, 7]           # its leading B frames are left out
+    assert needed(7) == [4, 7]  # its leading B frames are left out
     assert needed(5) == [0, 1, 2, 3, 4, 5, 6]  # a leading B frame refers to the group before
     assert needed(0, 9) == [0, 8, 9]
     assert needed(2, 7) == [0, 1, 2, 3, 4, 5, 6, 7]  # nothing is left out of two groups in a row
@@ -282,8 +282,8 @@ def corners(picture: np.ndarray) -> str:
     ("rotation", "expected", "degrees"),
     [
         ({"degrees": 0}, "RGBW", 0),
-        ({"degrees": 90}, "GWRB", 270),    # counter-clockwise
-        ({"degrees": -90}, "BRWG", 90),    # clockwise: a telephone held upright
+        ({"degrees": 90}, "GWRB", 270),  # counter-clockwise
+        ({"degrees": -90}, "BRWG", 90),  # clockwise: a telephone held upright
         ({"degrees": 180}, "WBGR", 180),
         ({"degrees": 0, "hflip": True}, "GRWB", None),
         ({"degrees": 0, "vflip": True}, "BWRG", None),

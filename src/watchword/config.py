@@ -112,18 +112,18 @@ def _warn_renamed(old: str, new: str, warn: bool) -> None:
 class Data(Settings):
     """The training data, its features and its batches."""
 
-    benchmark: str | None = None                    # msvd or msrvtt: its captions and features; or name your own ...
-    captions: Path | None = None                    # ... captions and ...
-    store: Path | None = None                       # ... feature store
+    benchmark: str | None = None  # msvd or msrvtt: its captions and features; or name your own ...
+    captions: Path | None = None  # ... captions and ...
+    store: Path | None = None  # ... feature store
     streams: tuple[str, ...] = Field(("appearance",), min_length=1)
-    optional_streams: tuple[str, ...] = ()          # of these streams, those that a video may lack
+    optional_streams: tuple[str, ...] = ()  # of these streams, those that a video may lack
     min_count: int = Field(2, ge=1)
-    max_words: int = Field(20, ge=1)                # longer captions are cut and have no EOS
+    max_words: int = Field(20, ge=1)  # longer captions are cut and have no EOS
     max_time_steps: int | None = Field(None, ge=1)  # of a longer stream, this many evenly spaced time steps
     frame_keep_rate: float = Field(1.0, gt=0, le=1)  # share of the time steps kept in training, drawn for each batch
-    text_only: bool = False                         # a language model: no features are read
-    videos_per_batch: int = Field(32, ge=1)         # B
-    captions_per_video: int = Field(4, ge=1)        # S
+    text_only: bool = False  # a language model: no features are read
+    videos_per_batch: int = Field(32, ge=1)  # B
+    captions_per_video: int = Field(4, ge=1)  # S
 
     @model_validator(mode="after")
     def some_data(self) -> Self:
@@ -149,8 +149,8 @@ class Sampling(Settings):
     """Scheduled sampling (Bengio et al. 2015): how often the model reads its own word instead of the caption's."""
 
     kind: Literal["constant", "inverse_sigmoid"] = "constant"
-    rate: float = Field(0.25, ge=0, le=1)           # constant: the share of sampled words
-    eta: float = Field(24.0, gt=0)                  # inverse sigmoid: caption's words eta / (eta + exp(epoch / eta))
+    rate: float = Field(0.25, ge=0, le=1)  # constant: the share of sampled words
+    eta: float = Field(24.0, gt=0)  # inverse sigmoid: caption's words eta / (eta + exp(epoch / eta))
 
     def at(self, epoch: int) -> float:
         """The share of sampled words in an epoch of the phase."""
@@ -163,11 +163,11 @@ class Schedule(Settings):
     """The learning rate over a phase, in epochs (fractions count): warm-up, then step decay, then a last rate."""
 
     warmup_epochs: float = Field(0, ge=0)
-    warmup_from: float = Field(0, ge=0)             # the rate at the very first step
-    decay: float = Field(1.0, gt=0)                 # multiplied in ...
-    decay_every: float = Field(1.0, gt=0)           # ... after each so many epochs
-    last_epochs: float = Field(0, ge=0)             # at the end of the phase ...
-    last_rate: float = Field(0, ge=0)               # ... this rate
+    warmup_from: float = Field(0, ge=0)  # the rate at the very first step
+    decay: float = Field(1.0, gt=0)  # multiplied in ...
+    decay_every: float = Field(1.0, gt=0)  # ... after each so many epochs
+    last_epochs: float = Field(0, ge=0)  # at the end of the phase ...
+    last_rate: float = Field(0, ge=0)  # ... this rate
 
     def rate(self, base: float, epoch: float, epochs: int) -> float:
         if epoch >= epochs - self.last_epochs:
@@ -180,18 +180,18 @@ class Schedule(Settings):
 class Phase(Settings):
     """A part of training with one loss."""
 
-    begin: Literal["last", "best"] = "last"         # with the current weights, or the best so far
-    forget_best: bool = False                       # the best weights of earlier phases no longer count
+    begin: Literal["last", "best"] = "last"  # with the current weights, or the best so far
+    forget_best: bool = False  # the best weights of earlier phases no longer count
     loss: dict[str, Any] = {"name": "cross_entropy"}  # read by the loss that it names
     epochs: int = Field(30, ge=1)
     optimizer: Literal["adam", "adamw", "rmsprop"] = "adam"
     learning_rate: float = Field(1e-4, gt=0)
     weight_decay: float = Field(0.0, ge=0)
-    clip: float = Field(5.0, gt=0)                  # norm of the whole gradient
+    clip: float = Field(5.0, gt=0)  # norm of the whole gradient
     schedule: Schedule = Schedule()
     sampling: Sampling | None = None
-    ema_decay: float = Field(0.0, ge=0, lt=1)       # of the exponential moving average of the weights; 0: none
-    patience: int | None = Field(None, ge=1)        # epochs without a better validation score
+    ema_decay: float = Field(0.0, ge=0, lt=1)  # of the exponential moving average of the weights; 0: none
+    patience: int | None = Field(None, ge=1)  # epochs without a better validation score
 
 
 class Selection(Settings):
@@ -200,9 +200,9 @@ class Selection(Settings):
     split: str = "val"
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
     beam: int = Field(1, ge=1)
-    length_power: float = Field(0.5, ge=0)          # of the beam
-    mbr_samples: int = Field(0, ge=0)               # samples of MBR decoding; 0: the best of the beam
-    every: int = Field(1, ge=1)                     # epochs
+    length_power: float = Field(0.5, ge=0)  # of the beam
+    mbr_samples: int = Field(0, ge=0)  # samples of MBR decoding; 0: the best of the beam
+    every: int = Field(1, ge=1)  # epochs
 
     @model_validator(mode="after")
     def never_on_test(self) -> Self:
@@ -221,13 +221,13 @@ class Recipe(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of training; auto: bfloat16 where it is faster
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
-    init_from: Path | None = None                   # a run whose weights and vocabulary training starts with
-    vocabulary: Path | None = None                  # vocabulary.txt of another run, to ensemble with it
-    word_vectors: Path | None = None                # a GloVe or word2vec file that initialises the embeddings
+    init_from: Path | None = None  # a run whose weights and vocabulary training starts with
+    vocabulary: Path | None = None  # vocabulary.txt of another run, to ensemble with it
+    word_vectors: Path | None = None  # a GloVe or word2vec file that initialises the embeddings
     phases: tuple[Phase, ...] = Field((Phase(),), min_length=1)
     selection: Selection = Selection()
-    save_minutes: float = Field(10.0, ge=0)         # between checkpoints; one follows each epoch too
-    published: dict[str, float] = {}                # the paper's figures, beside ours in `watchword compare`
+    save_minutes: float = Field(10.0, ge=0)  # between checkpoints; one follows each epoch too
+    published: dict[str, float] = {}  # the paper's figures, beside ours in `watchword compare`
 
 
 _PATHS = (("data", "captions"), ("data", "store"), ("", "init_from"), ("", "vocabulary"), ("", "word_vectors"))

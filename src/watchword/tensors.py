@@ -28,9 +28,9 @@ class Stream:
     """One modality of B videos: when x where x what."""
 
     values: Tensor  # (B, F, N, D)
-    mask: Tensor    # (B, F, N) bool: a real location; all False for a video that lacks the stream
-    times: Tensor   # (B, F) seconds
-    boxes: Tensor   # (B, F, N, 4) x0 y0 x1 y1, 0..1 of the picture
+    mask: Tensor  # (B, F, N) bool: a real location; all False for a video that lacks the stream
+    times: Tensor  # (B, F) seconds
+    boxes: Tensor  # (B, F, N, 4) x0 y0 x1 y1, 0..1 of the picture
 
     def to(self, device: torch.device | str) -> "Stream":
         values, mask, times, boxes = (
@@ -41,14 +41,14 @@ class Stream:
 
 Streams = Mapping[str, Stream]
 Memory = dict[str, Tensor]  # what encode keeps of the videos: tensors that begin with (B,)
-State = dict[str, Tensor]   # what a step carries to the next word: tensors that begin with (B, S)
+State = dict[str, Tensor]  # what a step carries to the next word: tensors that begin with (B, S)
 
 
 @dataclass(frozen=True)
 class Step:
     """What a model says after one word."""
 
-    outputs: Tensor               # (B, S, H) what the vocabulary projection reads
+    outputs: Tensor  # (B, S, H) what the vocabulary projection reads
     state: State
     attention: dict[str, Tensor] = field(default_factory=dict)  # stream -> (B, S, F, N)
 
@@ -59,8 +59,8 @@ class Batch:
 
     videos: tuple[str, ...]
     streams: Streams
-    captions: Tensor             # (B, S, T)
-    rows: Tensor | None = None    # (B, S) which of its video's captions each caption is; -1: none
+    captions: Tensor  # (B, S, T)
+    rows: Tensor | None = None  # (B, S) which of its video's captions each caption is; -1: none
 
     @property
     def num_words(self) -> int:

@@ -22,27 +22,27 @@ class Clip:
     """One video of a data set: its name, its side of the split, what people said about it."""
 
     video: str
-    split: str                        # train, val or test
+    split: str  # train, val or test
     captions: tuple[str, ...]
     category: int | None = None
-    path: Path | None = None          # the video, where there is one
+    path: Path | None = None  # the video, where there is one
 
 
 @dataclass(frozen=True)
 class Frames:
     """Pictures of a video at presentation times."""
 
-    pictures: NDArray[np.uint8]       # (F, H, W, 3)
-    times: FloatArray                 # (F,) seconds
+    pictures: NDArray[np.uint8]  # (F, H, W, 3)
+    times: FloatArray  # (F,) seconds
 
 
 @dataclass(frozen=True)
 class StreamArrays:
     """One video's stream on disk or in memory: when x where x what. N is 1 for a pooled stream."""
 
-    values: FloatArray                # (F, N, D)
-    times: FloatArray                 # (F,) seconds
-    boxes: FloatArray                 # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
+    values: FloatArray  # (F, N, D)
+    times: FloatArray  # (F,) seconds
+    boxes: FloatArray  # (N, 4) or (F, N, 4): x0 y0 x1 y1, 0..1 of the picture
     mask: NDArray[np.bool_] | None = None  # (F, N), None: every location is real
     provenance: dict[str, str] = field(default_factory=dict)  # all that changes the numbers
 
@@ -53,7 +53,7 @@ class Hypothesis:
 
     video: str
     words: tuple[str, ...]
-    score: float                      # log probability, length-normalised as the search was asked to
+    score: float  # log probability, length-normalised as the search was asked to
     attention: dict[str, FloatArray] = field(default_factory=dict)  # stream -> (T, F, N)
 
     @property
@@ -65,9 +65,9 @@ class Hypothesis:
 class StreamName:
     """The name of a stream in a store or a recipe, such as `motion_layers.2@938e`."""
 
-    extractor: str        # motion_layers
-    layer: str = ""       # 2: one of several streams that the extractor makes
-    key: str = ""         # 938e: the beginning of the key of its settings, where a store has several
+    extractor: str  # motion_layers
+    layer: str = ""  # 2: one of several streams that the extractor makes
+    key: str = ""  # 938e: the beginning of the key of its settings, where a store has several
 
     @classmethod
     def parse(cls, name: str) -> "StreamName":
@@ -89,8 +89,8 @@ class AttentionHead:
     """One attention of a model, written `regions`, `local:regions` or `0:local:regions`."""
 
     stream: str
-    kind: str = ""                # where a model has several over one stream: global2local's `local:regions`
-    member: int | None = None     # of an ensemble
+    kind: str = ""  # where a model has several over one stream: global2local's `local:regions`
+    member: int | None = None  # of an ensemble
 
     @classmethod
     def parse(cls, name: str) -> "AttentionHead":
@@ -121,8 +121,8 @@ class Bars:
     """Weights that a model gives to layers or branches for each word."""
 
     title: str
-    names: tuple[str, ...]   # K
-    weights: FloatArray      # (T, K), 0..1; a row of zeros: none for this word
+    names: tuple[str, ...]  # K
+    weights: FloatArray  # (T, K), 0..1; a row of zeros: none for this word
 
 
 @dataclass(frozen=True)

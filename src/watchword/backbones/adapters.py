@@ -109,7 +109,6 @@ class TorchvisionDetector(nn.Module):
         side = torch.tensor([width, height, width, height])
         return [{"boxes": one["boxes"] / side, "scores": one["scores"], "classes": one["labels"]} for one in found]
 
-
     @torch.no_grad()
     def detect(self, pictures: Tensor, k: int = 16) -> Regions:
         """(F, H, W, 3) uint8 -> the k best boxes of each frame."""

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 SAMPLE_RATE = 16000
-WINDOW = 400         # samples: 25 ms
-STEP = 160           # samples: 10 ms
+WINDOW = 400  # samples: 25 ms
+STEP = 160  # samples: 10 ms
 FFT_SIZE = 512
 NUM_BANDS = 64
 LOWEST_HERTZ, HIGHEST_HERTZ = 125.0, 7500.0
-PATCH = 96           # spectra in a patch
+PATCH = 96  # spectra in a patch
 PATCH_SAMPLES = WINDOW + (PATCH - 1) * STEP  # 15600: 0.975 s
 
 
 @dataclass(frozen=True)
 class MelConfig:
-    log_offset: float   # added before the logarithm: silence is log(log_offset)
-    patch_step: int     # spectra from one patch to the next
+    log_offset: float  # added before the logarithm: silence is log(log_offset)
+    patch_step: int  # spectra from one patch to the next
 
     @property
     def step_samples(self) -> int:
@@ -36,8 +36,8 @@ class Heard:
     """A sound in windows; none where there is less than one window of it."""
 
     vectors: Tensor  # (F, D)
-    scores: Tensor   # (F, classes) 0..1, each class for itself; VGGish has no classes
-    times: Tensor    # (F,) seconds: the middle of each window
+    scores: Tensor  # (F, classes) 0..1, each class for itself; VGGish has no classes
+    times: Tensor  # (F,) seconds: the middle of each window
 
 
 def num_patches(num_samples: int, config: MelConfig) -> int:

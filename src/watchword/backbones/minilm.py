@@ -46,9 +46,9 @@ VOCABULARY = PackagedFile(
 PACKAGED_FILES = (NETWORK, VOCABULARY)
 LAYERS, WIDTH, HEADS, INNER = 6, 384, 12, 1536
 PIECES, PLACES = 30_522, 512
-LONGEST = 256          # pieces of a sentence that are read; it was trained with 128
+LONGEST = 256  # pieces of a sentence that are read; it was trained with 128
 EPSILON = 1e-12
-AT_ONCE = 64           # sentences, of like length
+AT_ONCE = 64  # sentences, of like length
 
 
 def is_present() -> bool:

@@ -93,4 +93,3 @@ def _session(path: Path, inner: list[str]) -> Any:
         raise WatchwordError(
             f"onnxruntime {onnxruntime.__version__} cannot load {path.name}: {line}; pip install -U onnxruntime"
         ) from error
-

@@ -27,11 +27,11 @@ PACKAGED_FILE = PackagedFile(
     archive_sha256="9f8e72085526aaa95383d219b6750b1fa45b865fd10d840cafa12ef78ab3bf27",
 )
 HEIGHT, WIDTH = 27, 48
-FILTERS = (16, 32, 64)        # of each stage, for each dilation
+FILTERS = (16, 32, 64)  # of each stage, for each dilation
 DILATIONS = (1, 2, 4, 8)
-NEIGHBOURS = 50               # frames before and after that a frame is compared with
-LEVELS = 8                    # of each colour channel in a histogram
-WINDOW, MARGIN = 100, 25      # frames seen at once; of these, on each side, only context
+NEIGHBOURS = 50  # frames before and after that a frame is compared with
+LEVELS = 8  # of each colour channel in a histogram
+WINDOW, MARGIN = 100, 25  # frames seen at once; of these, on each side, only context
 
 
 class TransNet(nn.Module):

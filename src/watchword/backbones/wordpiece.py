@@ -7,7 +7,7 @@ One thing is left out on purpose: "[SEP]" in a sentence is text here, never the 
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-LONGEST_WORD = 100     # letters; a longer one is unknown
+LONGEST_WORD = 100  # letters; a longer one is unknown
 IDEOGRAPHS = (         # CJK: each is a word
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),

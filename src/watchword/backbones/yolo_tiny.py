@@ -30,7 +30,7 @@ PACKAGED_FILE = PackagedFile(
 )
 SIZE = 416
 COARSE_ANCHORS = ((81, 82), (135, 169), (344, 319))  # pixels of SIZE, for cells of 32 pixels
-FINE_ANCHORS = ((23, 27), (37, 58), (81, 82))        # for cells of 16
+FINE_ANCHORS = ((23, 27), (37, 58), (81, 82))  # for cells of 16
 SCALE_XY = 1.05  # how far a centre may leave its cell: scale_x_y
 CLASSES = (
     "person", "bicycle", "car", "motorbike", "aeroplane", "bus", "train", "truck", "boat", "traffic light",
@@ -72,10 +72,10 @@ LAYERS = {  # inputs, outputs, kernel of every convolution, in the order of the 
 class Regions:
     """The best k boxes of each frame, best first; where a frame has fewer, the rest is masked and zero."""
 
-    boxes: Tensor    # (F, k, 4) x0 y0 x1 y1, 0..1 of the picture
-    scores: Tensor   # (F, k) 0..1
+    boxes: Tensor  # (F, k, 4) x0 y0 x1 y1, 0..1 of the picture
+    scores: Tensor  # (F, k) 0..1
     classes: Tensor  # (F, k) index into CLASSES
-    mask: Tensor     # (F, k) bool
+    mask: Tensor  # (F, k) bool
 
 
 class YoloTiny(nn.Module):

@@ -17,9 +17,7 @@ DEFAULT_STREAMS = "appearance,motion,regions,audio"
 
 
 def extract(
-    videos: Annotated[
-        list[str] | None, typer.Argument(metavar="VIDEO...", help="Files, folders, patterns.")
-    ] = None,
+    videos: Annotated[list[str] | None, typer.Argument(metavar="VIDEO...", help="Files, folders, patterns.")] = None,
     store: Annotated[
         Path | None, typer.Option(help="The feature store, created if missing; default: features.")
     ] = None,
@@ -37,9 +35,7 @@ def extract(
     settings: Annotated[
         list[str] | None, typer.Option(help="stream.key=value, such as motion.time_steps=28; repeatable.")
     ] = None,
-    from_list: Annotated[
-        Path | None, typer.Option("--list", help="A file with one video a line; - is stdin.")
-    ] = None,
+    from_list: Annotated[Path | None, typer.Option("--list", help="A file with one video a line; - is stdin.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Extract again what is there already.")] = False,

@@ -29,12 +29,12 @@ class Benchmark:
     """Where a data set lies below the data folder, and its official split."""
 
     title: str
-    captions: tuple[str, ...]       # a file or a folder that `read_annotations` reads; the first that is there
-    store: str                      # features
-    sizes: Mapping[str, int]        # videos of each split, as published
-    streams: tuple[str, ...]        # that its features have
-    settings: tuple[str, ...]       # of these streams, as --settings has them
-    stills: str = ""                # videos in a folder of this name are still pictures: no motion, no sound
+    captions: tuple[str, ...]  # a file or a folder that `read_annotations` reads; the first that is there
+    store: str  # features
+    sizes: Mapping[str, int]  # videos of each split, as published
+    streams: tuple[str, ...]  # that its features have
+    settings: tuple[str, ...]  # of these streams, as --settings has them
+    stills: str = ""  # videos in a folder of this name are still pictures: no motion, no sound
 
     def is_still(self, clip: Clip) -> bool:
         return bool(self.stills) and clip.path is not None and clip.path.parent.name == self.stills
@@ -46,8 +46,8 @@ MOTION_STREAMS = ("motion", "motion_grid")
 SETTINGS = (
     *(f"{stream}.time_steps={FRAMES}" for stream in (*IMAGE_STREAMS, *MOTION_STREAMS)),
     *(f"{stream}.backbone=clip_vit_b16" for stream in IMAGE_STREAMS if stream != "regions"),
-    "appearance_grid.cells=7",          # 14 x 14 patches averaged: 0.6 MB a video
-    "appearance_layers.every=3",        # 14 x 14 patches of four blocks at three frames: 3.6 MB a video
+    "appearance_grid.cells=7",  # 14 x 14 patches averaged: 0.6 MB a video
+    "appearance_layers.every=3",  # 14 x 14 patches of four blocks at three frames: 3.6 MB a video
     "regions.region_backbone=clip_vit_b16",
     "regions.every=1",
 )
@@ -125,8 +125,8 @@ class ClipSet:
     """The clips that a run uses, and how many there are officially."""
 
     clips: tuple[Clip, ...]
-    sizes: Mapping[str, int]          # videos of each split, used or not
-    checksums: Mapping[str, str]      # of each split's captions, used or not
+    sizes: Mapping[str, int]  # videos of each split, used or not
+    checksums: Mapping[str, str]  # of each split's captions, used or not
 
     def split(self, name: str) -> list[Clip]:
         """The clips of a split; one that is empty is refused."""

@@ -28,8 +28,8 @@ LENGTH_JITTER = 1.0
 class Group:
     """Some captions of one video."""
 
-    video: int                    # row in the data set
-    captions: tuple[int, ...]    # rows among the video's captions
+    video: int  # row in the data set
+    captions: tuple[int, ...]  # rows among the video's captions
 
 
 @dataclass(frozen=True)

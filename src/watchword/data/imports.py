@@ -39,10 +39,10 @@ BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.erro
 class Rules:
     """How the numbers of a file are to be read. All of it changes what is stored, so all of it is in the key."""
 
-    dtype: str = "float16"                     # rounds to 11 bits: 0.05 % of a value at most
-    layout: str = ""                           # letters for the axes of one video: F D N, or H W for a grid
-    fps: float | None = None                   # time steps a second
-    duration_seconds: float | None = None      # first time step at 0, last at this time
+    dtype: str = "float16"  # rounds to 11 bits: 0.05 % of a value at most
+    layout: str = ""  # letters for the axes of one video: F D N, or H W for a grid
+    fps: float | None = None  # time steps a second
+    duration_seconds: float | None = None  # first time step at 0, last at this time
     notes: dict[str, str] = field(default_factory=dict)  # what a person says about them: backbone=vgg16
 
     def settings(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Outcome:
     """What became of one video."""
 
     video: str
-    problem: str = ""      # why it is not in the store; empty if it is
+    problem: str = ""  # why it is not in the store; empty if it is
     was_there: bool = False
 
 
@@ -74,9 +74,9 @@ class FeatureFile:
     """A file of features: which videos it has, and each one's array when asked for."""
 
     videos: list[str]
-    arrays: Arrays                             # to be read one after the other
-    scale: float | None = None                 # 8-bit square roots: x = (stored * scale) ** 2
-    layout: str = ""                           # where the file itself says so
+    arrays: Arrays  # to be read one after the other
+    scale: float | None = None  # 8-bit square roots: x = (stored * scale) ** 2
+    layout: str = ""  # where the file itself says so
 
 
 @contextlib.contextmanager

@@ -28,15 +28,15 @@ class Hypotheses:
     """Candidate captions of each video, the best first."""
 
     captions: Tensor  # (B, S, T)
-    scores: Tensor    # (B, S)
+    scores: Tensor  # (B, S)
 
 
 @dataclass(frozen=True)
 class TeacherForced:
     """The outputs and attention of a model over given captions."""
 
-    outputs: Tensor                # (B, S, T, H) before each word
-    attention: dict[str, Tensor]   # stream -> (B, S, T, F, N); empty unless asked for
+    outputs: Tensor  # (B, S, T, H) before each word
+    attention: dict[str, Tensor]  # stream -> (B, S, T, F, N); empty unless asked for
 
 
 def expand_state(state: State, num_captions: int) -> State:

@@ -1,7 +1,7 @@
 """Feature extraction: each video is decoded once for all its streams, in a thread beside the networks.
 
-    extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
-    outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
+extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
+outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
 """
 
 import queue
@@ -37,7 +37,7 @@ from watchword.types import StreamArrays
 from watchword.video import View, iterate_audio, watch
 from watchword.video.formats import find_paths
 
-CHUNK = 16           # frames that go through a network together: fastest on a CPU, and one window of I3D
+CHUNK = 16  # frames that go through a network together: fastest on a CPU, and one window of I3D
 WINDOWS_AT_ONCE = 64  # of sound
 TABLES: dict[type[Settings], tuple[str, dict[str, Backbone]]] = {
     ImageSpec: ("picture network", IMAGE_BACKBONES),
@@ -62,7 +62,7 @@ class Job:
     """The streams to extract and the store: all that a worker on any machine needs."""
 
     store: Path
-    specs: dict[str, Settings]                  # by stream, with everything that changes the numbers
+    specs: dict[str, Settings]  # by stream, with everything that changes the numbers
     checkpoints: dict[str, Path] = field(default_factory=dict)  # users' weights by their sha256
     overwrite: bool = False
 
@@ -94,8 +94,8 @@ class Outcome:
     """The result of one video."""
 
     video: VideoFile
-    problem: str = ""                           # why it is not in the store
-    warnings: tuple[str, ...] = ()              # damage: what is good of the video is in the store
+    problem: str = ""  # why it is not in the store
+    warnings: tuple[str, ...] = ()  # damage: what is good of the video is in the store
     num_bytes: int = 0
 
 

@@ -45,11 +45,11 @@ class StoredStream:
 class LinearMap:
     """A map from the features of one network to those of another."""
 
-    centre: FloatArray           # (D,) mean of the inputs
-    weights: FloatArray          # (D, D')
-    offset: FloatArray           # (D',)
+    centre: FloatArray  # (D,) mean of the inputs
+    weights: FloatArray  # (D, D')
+    offset: FloatArray  # (D',)
     penalty: float
-    explained: float             # share of the variance, on held-out videos
+    explained: float  # share of the variance, on held-out videos
     num_videos: int
 
     def __call__(self, values: FloatArray) -> FloatArray:

@@ -29,11 +29,11 @@ class Backbone:
     """How to build a network, and where in its answer a stream finds what it keeps."""
 
     build: Callable[[Any], nn.Module]  # from named tensors, or from the path of a graph
-    pixels: int = 0                  # a side, as trained
+    pixels: int = 0  # a side, as trained
     pooled: str = "pooled"
     grid: str = "grid"
-    layers: tuple[str, ...] = ()     # several depths, the earliest first
-    is_graph: bool = False           # ONNX, run by onnxruntime; its images have the one size
+    layers: tuple[str, ...] = ()  # several depths, the earliest first
+    is_graph: bool = False  # ONNX, run by onnxruntime; its images have the one size
 
 
 IMAGE_BACKBONES = {

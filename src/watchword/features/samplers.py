@@ -38,15 +38,15 @@ IMAGES = "images"  # the view of a region stream's image network, where it is no
 class Extracted:
     """The network's outputs for some consecutive time steps of a video."""
 
-    times: FloatArray                    # (F,) seconds
-    layers: dict[str, Tensor]            # by the network's own names, each (F, ...), channels last
-    backbone: Backbone                   # says which of them is what
+    times: FloatArray  # (F,) seconds
+    layers: dict[str, Tensor]  # by the network's own names, each (F, ...), channels last
+    backbone: Backbone  # says which of them is what
     seen: tuple[float, float, float, float] = WHOLE  # the part of the picture that the network saw: x0 y0 x1 y1
-    seconds: float = 0.0                 # that one time step lasts, where it is a window of frames
-    boxes: Tensor | None = None          # (F, N, 4) where a detector looked
-    mask: Tensor | None = None           # (F, N)
+    seconds: float = 0.0  # that one time step lasts, where it is a window of frames
+    boxes: Tensor | None = None  # (F, N, 4) where a detector looked
+    mask: Tensor | None = None  # (F, N)
     notes: tuple[tuple[str, ...], ...] = ()  # (F, up to N) what each box holds
-    cells: int | None = None             # a side of a grid to be stored, at most
+    cells: int | None = None  # a side of a grid to be stored, at most
 
 
 class Sampler(Protocol):
@@ -107,7 +107,7 @@ class ImageSampler:
 
     def __init__(self, spec: StreamSpec, networks: Networks, most: int | None, cache: ImageCache) -> None:
         self.spec = spec
-        self.most = most    # of more time steps, only so many, evenly chosen: what a captioner reads of them
+        self.most = most  # of more time steps, only so many, evenly chosen: what a captioner reads of them
         self.seen = WHOLE
         self.cache = cache
         self.prepare(networks)

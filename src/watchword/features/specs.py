@@ -24,13 +24,13 @@ class StreamSpec(Settings):
     """Time steps evenly spaced over the video, or so many a second."""
 
     backbone: str
-    weights: str = ""                                # a user's checkpoint file; in a store's key its sha256
+    weights: str = ""  # a user's checkpoint file; in a store's key its sha256
     time_steps: int | None = renamed(28, "time_steps", "moments", ge=1)  # of the whole video, or ...
-    per_second: float | None = Field(None, gt=0)     # ... of each second
-    stride: int | None = Field(None, ge=1)           # every so many frames, `time_steps` at most: wider in long videos
-    every: int = Field(1, ge=1)                      # only the middle one of each so many (G2L's regions: 3)
-    pixels: int | None = Field(None, ge=32)          # a side; None: what the network was trained with
-    aspect: Literal["squash", "crop"] = "squash"     # the whole frame, distorted, or its middle square
+    per_second: float | None = Field(None, gt=0)  # ... of each second
+    stride: int | None = Field(None, ge=1)  # every so many frames, `time_steps` at most: wider in long videos
+    every: int = Field(1, ge=1)  # only the middle one of each so many (G2L's regions: 3)
+    pixels: int | None = Field(None, ge=32)  # a side; None: what the network was trained with
+    aspect: Literal["squash", "crop"] = "squash"  # the whole frame, distorted, or its middle square
 
     @model_validator(mode="before")
     @classmethod
@@ -64,7 +64,7 @@ class ImageSpec(StreamSpec):
     """Single frames."""
 
     backbone: str = "efficientnet_lite0"
-    cells: int | None = Field(None, ge=1)            # a side of a stored grid, at most; None: as fine as the network's
+    cells: int | None = Field(None, ge=1)  # a side of a stored grid, at most; None: as fine as the network's
 
 
 class RegionSpec(StreamSpec):
@@ -73,8 +73,8 @@ class RegionSpec(StreamSpec):
     backbone: str = "yolov4_tiny"
     region_backbone: str = renamed("efficientnet_lite0", "region_backbone", "eye")
     region_weights: str = renamed("", "region_weights", "eye_weights")
-    every: int = Field(3, ge=1)                      # G2L: one of three frames
-    regions: int = Field(16, ge=1)                   # k, G2L's N_o
+    every: int = Field(3, ge=1)  # G2L: one of three frames
+    regions: int = Field(16, ge=1)  # k, G2L's N_o
 
 
 class WindowSpec(StreamSpec):
@@ -93,7 +93,7 @@ class FlowSpec(WindowSpec):
     """Windows of optical flow: histograms, or I3D with a user's flow weights."""
 
     backbone: Literal["histogram", "i3d_flow"] = "histogram"
-    frames: int = Field(17, ge=2)                    # 16 steps from frame to frame
+    frames: int = Field(17, ge=2)  # 16 steps from frame to frame
 
 
 class AudioSpec(Settings):

@@ -30,8 +30,8 @@ from watchword.types import StreamArrays
 
 SUFFIX = ".safetensors"
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-LONGEST_NAME = 180           # bytes of an encoded video id: file systems stop at 255 with suffix and temporary marks
-ABANDONED_SECONDS = 600      # a temporary file that nobody has touched for so long belongs to a writer that died
+LONGEST_NAME = 180  # bytes of an encoded video id: file systems stop at 255 with suffix and temporary marks
+ABANDONED_SECONDS = 600  # a temporary file that nobody has touched for so long belongs to a writer that died
 
 
 def settings_key(settings: Mapping[str, Any]) -> str:

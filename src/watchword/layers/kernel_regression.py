@@ -39,9 +39,9 @@ class KernelRegression(nn.Module):
         ranks = {name: min(rank, num_examples, width) for name, width in doubled.items()}
         self.mean = _parameters({name: torch.zeros(width) for name, width in doubled.items()})
         self.scale = _parameters({name: torch.ones(width) for name, width in doubled.items()})
-        self.directions = _parameters({
-            name: torch.randn(width, ranks[name]) * width**-0.5 for name, width in doubled.items()
-        })
+        self.directions = _parameters(
+            {name: torch.randn(width, ranks[name]) * width**-0.5 for name, width in doubled.items()}
+        )
         self.examples = _parameters({name: torch.randn(num_examples, one) for name, one in ranks.items()})
         self.weight = _parameters({name: torch.ones(()) for name in widths})  # of each stream
         self.output = nn.Linear(num_examples, size)

@@ -20,8 +20,8 @@ class KeyFrameGRU(nn.Module):
 
     def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
         """frames (B, F, D), of which the first lengths (B,) are real, key frames (B,) -> (B, H)."""
-        before = _read(self.to_first, frames, key, -1, key + 1)       # key ... 0
-        after = _read(self.to_last, frames, key, 1, lengths - key)    # key ... length - 1
+        before = _read(self.to_first, frames, key, -1, key + 1)  # key ... 0
+        after = _read(self.to_last, frames, key, 1, lengths - key)  # key ... length - 1
         return self.combine(torch.cat([before, after], -1)).tanh()
 
 

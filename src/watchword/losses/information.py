@@ -32,7 +32,7 @@ from watchword.text.counts import WordCounts, videos_with
 
 
 class InformationSettings(CrossEntropySettings):
-    gamma: float = Field(2.0, ge=0)      # Sec. 4.2: how much the relevance counts beside the information content
+    gamma: float = Field(2.0, ge=0)  # Sec. 4.2: how much the relevance counts beside the information content
     trade_off: float = Field(0.5, ge=0)  # Sec. 4.2, lambda
 
 

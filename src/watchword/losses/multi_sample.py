@@ -29,8 +29,8 @@ from watchword.tensors import BOS, PAD, UNK, Batch, State
 
 
 class MultiSampleSettings(Settings):
-    samples: int = Field(10, ge=2)                             # K, appendix
-    baseline: Literal["others", "none"] = "others"             # Eq. 14; none: Eq. 13, for comparison
+    samples: int = Field(10, ge=2)  # K, appendix
+    baseline: Literal["others", "none"] = "others"  # Eq. 14; none: Eq. 13, for comparison
 
 
 class MultiSample(Objective):

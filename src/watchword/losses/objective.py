@@ -26,8 +26,8 @@ class Material:
     """What a loss may know of the training data before the first batch."""
 
     vocabulary: Vocabulary
-    references: Mapping[str, Sequence[str]]   # video -> captions
-    num_words: int                            # of all captions, ends among them
+    references: Mapping[str, Sequence[str]]  # video -> captions
+    num_words: int  # of all captions, ends among them
     max_words: int
 
     @property
@@ -44,8 +44,8 @@ class Material:
 class Loss:
     """`total` over `weight` is the loss that the log shows; the gradient is that of the total."""
 
-    total: Tensor                # scalar with gradient
-    weight: Tensor               # scalar: how many words (or captions) it counts
+    total: Tensor  # scalar with gradient
+    weight: Tensor  # scalar: how many words (or captions) it counts
     shown: dict[str, Tensor] = field(default_factory=dict)  # more for the log, means of the batch
 
 
@@ -53,7 +53,7 @@ class Objective(nn.Module, ABC):
     """A loss with its settings. Buffers, such as a moving baseline, are saved and resumed with the weights."""
 
     Settings: type[Settings]
-    once_a_video = False         # an epoch visits every video once, not every caption
+    once_a_video = False  # an epoch visits every video once, not every caption
 
     def begin(self, model: LogitModel) -> None:
         """Prepares the model at the start of a phase; not called when a phase is resumed."""

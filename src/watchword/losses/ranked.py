@@ -37,8 +37,8 @@ class Ranker(Protocol):
 
 
 class RankedSettings(Settings):
-    weight: float = Field(1.0, ge=0)                    # ours: not stated; beside the loss of a word
-    margin: float = Field(1.0, gt=0)                    # beta; ours: not stated
+    weight: float = Field(1.0, ge=0)  # ours: not stated; beside the loss of a word
+    margin: float = Field(1.0, gt=0)  # beta; ours: not stated
     words: dict[str, Any] = Field({"name": "cross_entropy"})  # the loss that it stands beside
 
 

@@ -30,10 +30,10 @@ REWARDS = ("CIDEr", "METEOR", "Bleu_4", "ROUGE_L")
 
 class RewardSettings(Settings):
     rewards: dict[str, float] = Field({"CIDEr": 1.0})  # metric -> weight
-    rollouts: int = Field(5, ge=1)                  # S captions drawn for each video
-    cross_entropy: float = Field(0.0, ge=0, le=1)   # its share beside the reward's
+    rollouts: int = Field(5, ge=1)  # S captions drawn for each video
+    cross_entropy: float = Field(0.0, ge=0, le=1)  # its share beside the reward's
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    eos: bool = True                                # the end of a caption counts in CIDEr's n-grams
+    eos: bool = True  # the end of a caption counts in CIDEr's n-grams
 
     @field_validator("rewards")
     @classmethod
@@ -46,7 +46,7 @@ class RewardSettings(Settings):
 
 class ReinforceSettings(RewardSettings):
     baseline: Literal["others", "moving"] = "others"  # the mean of the video's other rollouts; a moving mean of all
-    momentum: float = Field(0.9, ge=0, lt=1)          # of the moving mean
+    momentum: float = Field(0.9, ge=0, lt=1)  # of the moving mean
 
 
 class PolicyGradient(Objective):
@@ -90,8 +90,7 @@ class PolicyGradient(Objective):
     def reward(self, batch: Batch, found: Hypotheses) -> Tensor:
         """(B, S)"""
         spoken = [
-            [" ".join(self.vocabulary.decode(caption)) for caption in captions]
-            for captions in found.captions.tolist()
+            [" ".join(self.vocabulary.decode(caption)) for caption in captions] for captions in found.captions.tolist()
         ]
         ended = (found.captions == EOS).any(-1).tolist()
         rewards = self.index.reward(batch.videos, spoken, self.settings.rewards, ended)

@@ -29,7 +29,7 @@ class DocumentFrequencies:
     table: NgramTable
     counts: tuple[Integers, ...]  # for each order (size of the table,)
     num_videos: int
-    source: str                   # for the signature: where they come from
+    source: str  # for the signature: where they come from
 
     def weights(self, numbers: Sequence[Integers]) -> list[Floats]:
         """Inverse document frequencies of n-grams by their number here; an unknown one (-1) counts as known once."""
@@ -59,11 +59,11 @@ class CiderReferences:
     ngrams: ReferenceNgrams
     frequencies: DocumentFrequencies
     weights: tuple[Floats, ...]  # for each order, of every occurrence in the postings
-    norms: Floats                # (orders, rows)
+    norms: Floats  # (orders, rows)
 
     def scores(self, hypotheses: HypothesisNgrams) -> Floats:
         """CIDEr-D of every sentence against the references of its video, (sentences,)."""
-        first = self.ngrams.first_row[hypotheses.video]                    # (sentences,)
+        first = self.ngrams.first_row[hypotheses.video]  # (sentences,)
         num_rows = self.ngrams.first_row[hypotheses.video + 1] - first
         starts = np.cumsum(num_rows) - num_rows
         cell_row = np.arange(num_rows.sum()) - np.repeat(starts - first, num_rows)  # a cell: sentence x its reference
@@ -78,12 +78,12 @@ class CiderReferences:
         for order, (counts, pairs, postings) in enumerate(
             zip(hypotheses.orders, hypotheses.pairs, self.ngrams.postings, strict=True)
         ):
-            weight = counts.count * idf[order]                             # (U,)
+            weight = counts.count * idf[order]  # (U,)
             norm = np.sqrt(np.bincount(counts.sentence, weight**2, minlength=len(num_rows)))
             known = np.flatnonzero(pairs >= 0)
             begin = postings.starts[pairs[known]]
             size = postings.starts[pairs[known] + 1] - begin
-            shared = np.repeat(known, size)                                # the n-gram of the sentence
+            shared = np.repeat(known, size)  # the n-gram of the sentence
             place = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)  # in a reference
             sentence = counts.sentence[shared]
             cell = postings.row[place] + (starts - first)[sentence]

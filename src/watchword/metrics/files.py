@@ -145,8 +145,10 @@ def _pairs(rows: list[Any], path: Path) -> Iterator[tuple[Any, Any]]:
 
 def _has_splits(content: Any) -> bool:
     """Whether it is our own format, one object a video."""
-    return bool(content) and isinstance(content, list) and all(
-        isinstance(row, dict) and "captions" in row for row in content
+    return (
+        bool(content)
+        and isinstance(content, list)
+        and all(isinstance(row, dict) and "captions" in row for row in content)
     )
 
 

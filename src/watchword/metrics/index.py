@@ -36,7 +36,7 @@ METRICS = {  # what a person asks for -> what is reported, as coco-caption names
     "CIDEr": ("CIDEr",),
 }
 EOS = "<eos>"  # the end of a sentence as a word, where self-critical code counts it
-FORMAT = 1     # of the files in the cache and of the tokenizer: another number makes them anew
+FORMAT = 1  # of the files in the cache and of the tokenizer: another number makes them anew
 
 NO_METEOR = (
     "METEOR needs its tables, and a score without them is not METEOR: pip install 'watchword[meteor]' "
@@ -57,11 +57,11 @@ def meteor_available() -> bool:
 class Scores:
     """What a set of hypotheses got, in coco-caption's scale: 0 to 1, CIDEr 0 to 10."""
 
-    corpus: dict[str, float]          # Bleu_1 .. Bleu_4, METEOR, ROUGE_L, CIDEr
+    corpus: dict[str, float]  # Bleu_1 .. Bleu_4, METEOR, ROUGE_L, CIDEr
     videos: tuple[str, ...]
-    per_video: dict[str, Floats]      # the same names -> (videos,)
-    statistics: dict[str, Floats]     # BLEU (videos, 10), METEOR (videos, 23): what their corpus scores are made of
-    signature: dict[str, str]         # how it was computed: who has the same may compare
+    per_video: dict[str, Floats]  # the same names -> (videos,)
+    statistics: dict[str, Floats]  # BLEU (videos, 10), METEOR (videos, 23): what their corpus scores are made of
+    signature: dict[str, str]  # how it was computed: who has the same may compare
 
     def of(self, video: str) -> dict[str, float]:
         """The scores of one video."""
@@ -263,7 +263,7 @@ class _Tokens:
 
     names: list[str]
     flat: NDArray[np.int64]
-    starts: NDArray[np.int64]     # (rows + 1,)
+    starts: NDArray[np.int64]  # (rows + 1,)
     first_row: NDArray[np.int64]  # (videos + 1,)
 
     @classmethod
@@ -285,7 +285,7 @@ class _Kept:
 
     tokens: _Tokens
     plain: ReferenceNgrams
-    with_eos: ReferenceNgrams     # the same object where the end of a sentence is no word
+    with_eos: ReferenceNgrams  # the same object where the end of a sentence is no word
 
     @classmethod
     def of(

@@ -21,17 +21,17 @@ class Counts:
     """The different n-grams of one order in every sentence, sorted by sentence. U of them."""
 
     sentence: Integers  # (U,)
-    prefix: Integers    # (U,) which of the order below it begins with
-    word: Integers      # (U,) its last word
-    count: Integers     # (U,) how often the sentence says it
+    prefix: Integers  # (U,) which of the order below it begins with
+    word: Integers  # (U,) its last word
+    count: Integers  # (U,) how often the sentence says it
 
 
 def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Counts]:
     """Counts of orders one to four. `words` are those of all sentences, one after the other, each below `num_words`."""
-    sentence = np.repeat(np.arange(len(lengths)), lengths)           # (L,) of every position
+    sentence = np.repeat(np.arange(len(lengths)), lengths)  # (L,) of every position
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # (L,) words from here to the end
     start = np.arange(len(words))
-    name = sentence                                                  # the empty prefix of a sentence is the sentence
+    name = sentence  # the empty prefix of a sentence is the sentence
     orders: list[Counts] = []
     for order in range(1, ORDERS + 1):
         inside = left[start] >= order
@@ -49,8 +49,8 @@ def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Cou
 class NgramTable:
     """Numbers for all n-grams of a set of sentences."""
 
-    words: Mapping[str, int]         # every word -> its number
-    keys: tuple[Integers, ...]       # for each order the sorted prefix * len(words) + word; the place is the number
+    words: Mapping[str, int]  # every word -> its number
+    keys: tuple[Integers, ...]  # for each order the sorted prefix * len(words) + word; the place is the number
 
     def sizes(self) -> list[int]:
         return [len(keys) for keys in self.keys]
@@ -113,12 +113,12 @@ class Overlay(dict[str, int]):
 class Postings:
     """Where the references of every video say the n-grams of one order. P pairs (video, n-gram), K occurrences."""
 
-    pairs: Integers    # (P,) video * size of the table + n-gram, sorted
-    starts: Integers   # (P + 1,) the occurrences of a pair are starts[p]:starts[p + 1]
-    most: Integers     # (P,) the highest count in one reference
-    row: Integers      # (K,) which reference
-    ngram: Integers    # (K,)
-    count: Integers    # (K,)
+    pairs: Integers  # (P,) video * size of the table + n-gram, sorted
+    starts: Integers  # (P + 1,) the occurrences of a pair are starts[p]:starts[p + 1]
+    most: Integers  # (P,) the highest count in one reference
+    row: Integers  # (K,) which reference
+    ngram: Integers  # (K,)
+    count: Integers  # (K,)
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class ReferenceNgrams:
     """All n-grams of all references; rows are references, those of a video stand together."""
 
     table: NgramTable
-    lengths: Integers              # (rows,) words in a reference
-    first_row: Integers            # (videos + 1,) references of video v are first_row[v]:first_row[v + 1]
+    lengths: Integers  # (rows,) words in a reference
+    first_row: Integers  # (videos + 1,) references of video v are first_row[v]:first_row[v + 1]
     postings: tuple[Postings, ...]
 
     @property
@@ -174,10 +174,10 @@ def index_references(references: Sequence[Sequence[Words]], known: Mapping[str, 
 class HypothesisNgrams:
     """N-grams of sentences that are to be scored, and where the references of their videos say them."""
 
-    video: Integers                # (sentences,)
-    lengths: Integers              # (sentences,)
+    video: Integers  # (sentences,)
+    lengths: Integers  # (sentences,)
     orders: tuple[Counts, ...]
-    pairs: tuple[Integers, ...]    # for each order (U,): which pair of the postings, -1 for none
+    pairs: tuple[Integers, ...]  # for each order (U,): which pair of the postings, -1 for none
 
 
 def look_up(references: ReferenceNgrams, video: Integers, sentences: Sequence[Words]) -> HypothesisNgrams:

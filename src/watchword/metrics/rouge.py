@@ -14,7 +14,7 @@ class RougeReferences:
     """The references of one video. A caption without a word is one empty word, as `"".split(" ")` has it."""
 
     def __init__(self, references: Sequence[Sequence[str]]) -> None:
-        self.masks: dict[str, int] = {}           # word -> the places where a reference says it
+        self.masks: dict[str, int] = {}  # word -> the places where a reference says it
         self.fields: list[tuple[int, int, int]] = []  # of every reference: shift, ones, number of words
         shift = 0
         for reference in dict.fromkeys(tuple(reference) or ("",) for reference in references):

@@ -29,9 +29,9 @@ class Comparison:
     """Scores of the same videos by two systems."""
 
     difference: float  # first minus second
-    low: float         # 95 % interval of the difference, by paired bootstrap
+    low: float  # 95 % interval of the difference, by paired bootstrap
     high: float
-    p_value: float     # two-sided, by approximate randomisation: how often swapping sentences differs as much
+    p_value: float  # two-sided, by approximate randomisation: how often swapping sentences differs as much
 
 
 def resampled(scores: Scores, weights: Floats) -> dict[str, Floats]:
@@ -131,12 +131,12 @@ def _meteor(weights: Floats, statistics: Floats) -> Floats:
 class Diversity:
     """How rich the language of a set of captions is."""
 
-    distinct_1: float       # different words / all words
-    distinct_2: float       # the same of pairs of words
-    vocabulary: int         # different words
-    mean_length: float      # words in a caption
-    different: float        # different captions / captions
-    novel: float | None     # captions that no training caption equals, None without training captions
+    distinct_1: float  # different words / all words
+    distinct_2: float  # the same of pairs of words
+    vocabulary: int  # different words
+    mean_length: float  # words in a caption
+    different: float  # different captions / captions
+    novel: float | None  # captions that no training caption equals, None without training captions
 
 
 def diversity(captions: Sequence[Sequence[str]], training: Iterable[Sequence[str]] | None = None) -> Diversity:

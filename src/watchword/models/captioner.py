@@ -18,7 +18,7 @@ class CaptionerConfig(Settings):
 
     embedding_size: int = Field(300, ge=1)
     hidden_size: int = Field(512, ge=1)
-    dropout: float = Field(0.5, ge=0, lt=1)          # on words, projected features and outputs
+    dropout: float = Field(0.5, ge=0, lt=1)  # on words, projected features and outputs
     feature_dropout: float = Field(0.0, ge=0, lt=1)  # on the features as they come
 
 

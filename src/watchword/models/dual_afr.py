@@ -52,29 +52,29 @@ Variant = Literal["top_only", "single", "mlp", "max_pool", "average_pool", "hype
 
 
 class DualAFRConfig(CaptionerConfig):
-    variant: Variant = "soft"                             # Tables 1, 2
-    embedding_size: int = Field(300, ge=1)                # appendix
-    hidden_size: int = Field(512, ge=1)                   # appendix
-    dropout: float = Field(0.5, ge=0, lt=1)               # ours: rate and locations not stated; on words and outputs
-    attention_size: int = Field(256, ge=1)                # ours: not stated
-    feature_size: int = Field(0, ge=0)                    # ours: how wide aligned layers are; 0: as the deepest, a_L
-    top: str = ""                                         # the stream of a_L+1; "": the last
-    layers: tuple[str, ...] = ()                          # of a_1 to a_L; (): all others, in their order
-    layer: int = Field(0, ge=0)                           # of `single`: which, counted from 1; 0: the deepest
-    shapes: tuple[Triple, ...] = ()                       # time steps, rows, columns of each layer; (): equal, square
-    kernel: Kernel = "appendix"                           # of Eq. 3's filters, see layers/receptive.py
+    variant: Variant = "soft"  # Tables 1, 2
+    embedding_size: int = Field(300, ge=1)  # appendix
+    hidden_size: int = Field(512, ge=1)  # appendix
+    dropout: float = Field(0.5, ge=0, lt=1)  # ours: rate and locations not stated; on words and outputs
+    attention_size: int = Field(256, ge=1)  # ours: not stated
+    feature_size: int = Field(0, ge=0)  # ours: how wide aligned layers are; 0: as the deepest, a_L
+    top: str = ""  # the stream of a_L+1; "": the last
+    layers: tuple[str, ...] = ()  # of a_1 to a_L; (): all others, in their order
+    layer: int = Field(0, ge=0)  # of `single`: which, counted from 1; 0: the deepest
+    shapes: tuple[Triple, ...] = ()  # time steps, rows, columns of each layer; (): equal, square
+    kernel: Kernel = "appendix"  # of Eq. 3's filters, see layers/receptive.py
     hard: Literal["both", "layers", "locations"] = "both"  # what is drawn in variant `hard`
-    initial_range: float = Field(0.01, ge=0)              # appendix: weights that are not recurrent; 0: torch's own
-    normalise: bool = False                               # ours: of layers, keys and h_1, docs/papers/dual_afr.md
+    initial_range: float = Field(0.01, ge=0)  # appendix: weights that are not recurrent; 0: torch's own
+    normalise: bool = False  # ours: of layers, keys and h_1, docs/papers/dual_afr.md
 
 
 @dataclass(frozen=True)
 class Glance:
     """What is seen for one word of each caption."""
 
-    context: Tensor     # z_t, (B, S, D)
-    locations: Tensor      # alpha, (B, S, P)
-    layers: Tensor      # beta, (B, S, L)
+    context: Tensor  # z_t, (B, S, D)
+    locations: Tensor  # alpha, (B, S, P)
+    layers: Tensor  # beta, (B, S, L)
     log_choice: Tensor  # log probability of what was drawn, (B, S); 0 where nothing is
 
 
@@ -170,26 +170,26 @@ class DualAFR(Captioner):
     def look(self, hidden: Tensor, memory: Memory) -> Glance:
         """Where and how deep, for the state h_t-1 (B, S, H)."""
         drawn = self.settings.hard if self.chooses else "nothing"
-        energies = self.over_locations.energies(hidden, memory["keys"].unsqueeze(1))           # Eq. 4: (B, S, P)
-        locations = self.over_locations.softmax(energies, memory["mask"])                      # Eq. 5
+        energies = self.over_locations.energies(hidden, memory["keys"].unsqueeze(1))  # Eq. 4: (B, S, P)
+        locations = self.over_locations.softmax(energies, memory["mask"])  # Eq. 5
         log_choice = hidden.new_zeros(hidden.shape[:2])
         if drawn in ("both", "locations"):
             location, log_choice = self.draw(locations)
             seen = memory["values"].gather(1, location.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
         else:
-            seen = torch.bmm(locations, memory["values"])                                      # s_t: (B, S, L * D)
-        seen = seen.view(*hidden.shape[:2], len(self.layers), -1)                           # s_tl: (B, S, L, D)
+            seen = torch.bmm(locations, memory["values"])  # s_t: (B, S, L * D)
+        seen = seen.view(*hidden.shape[:2], len(self.layers), -1)  # s_tl: (B, S, L, D)
         if len(self.layers) == 1:
             return Glance(seen.squeeze(2), locations, locations.new_ones(*locations.shape[:2], 1), log_choice)
         energies = self.over_layers.energies(hidden, self.over_layers.keys(seen))
         energies = energies.masked_fill(~never_empty(memory["layers"]).unsqueeze(1), float("-inf"))
-        layers = energies.softmax(-1)                                                       # Eq. 6, 7: (B, S, L)
+        layers = energies.softmax(-1)  # Eq. 6, 7: (B, S, L)
         if drawn in ("both", "layers"):
             layer, log_layer = self.draw(layers)
-            context = seen.take_along_dim(layer[..., None, None], 2).squeeze(2)             # Eq. 9
+            context = seen.take_along_dim(layer[..., None, None], 2).squeeze(2)  # Eq. 9
             log_choice = log_choice + log_layer
         else:
-            context = (layers.unsqueeze(-1) * seen).sum(2)                                  # Eq. 8
+            context = (layers.unsqueeze(-1) * seen).sum(2)  # Eq. 8
         return Glance(context, locations, layers, log_choice)
 
     # --- for pictures ------------------------------------------------------------------------------------------------

@@ -35,10 +35,10 @@ RENAMED = {"guess": "regression", "see": "project_stream"}  # modules in checkpo
 
 class EmbeddingConditionedConfig(CaptionerConfig):
     sentence_embedding_size: int = Field(384, ge=1)  # MiniLM's
-    examples: int = Field(64, ge=1)                  # videos that the regression is fitted on
-    gamma: float = Field(1.0, gt=0)                  # of the Gaussian kernel
-    rank: int = Field(256, ge=1)                     # principal directions of each stream that the kernel compares
-    attended_streams: tuple[str, ...] = ()           # streams that every word attends to
+    examples: int = Field(64, ge=1)  # videos that the regression is fitted on
+    gamma: float = Field(1.0, gt=0)  # of the Gaussian kernel
+    rank: int = Field(256, ge=1)  # principal directions of each stream that the kernel compares
+    attended_streams: tuple[str, ...] = ()  # streams that every word attends to
     attention_size: int = Field(128, ge=1)
 
 
@@ -52,12 +52,12 @@ class EmbeddingConditioned(Captioner):
         if self.given is None:
             self.regression = KernelRegression(widths, config.examples, size, config.gamma, config.rank)
         self.project = Projection(size, hidden, normalise=True)
-        self.project_stream = nn.ModuleDict({
-            name: Projection(widths[name], hidden, normalise=True) for name in config.attended_streams
-        })
-        self.attend = nn.ModuleDict({
-            name: AdditiveAttention(hidden, hidden, config.attention_size) for name in config.attended_streams
-        })
+        self.project_stream = nn.ModuleDict(
+            {name: Projection(widths[name], hidden, normalise=True) for name in config.attended_streams}
+        )
+        self.attend = nn.ModuleDict(
+            {name: AdditiveAttention(hidden, hidden, config.attention_size) for name in config.attended_streams}
+        )
         self.first_state = nn.Linear(hidden, 2 * hidden)
         self.cell = LSTMCell(config.embedding_size + hidden, hidden)
         self.deep_output = nn.Linear(2 * hidden + config.embedding_size, hidden)

@@ -41,20 +41,20 @@ LEAST_WEIGHT = 1e-8  # of a frame that has regions: every one can be chosen, how
 
 class Global2LocalConfig(CaptionerConfig):
     variant: Literal["global", "aligned", "local"] = "local"  # rows 1, 2, 3 to 6 of Table 1
-    frames: int = Field(2, ge=1)                # k key frames; 2 is the paper's best
+    frames: int = Field(2, ge=1)  # k key frames; 2 is the paper's best
     sampler: Literal["gumbel", "argmax"] = "gumbel"
-    scale: float = Field(10.0, gt=0)            # lambda
-    temperature: float = Field(1e-4, gt=0)      # tau
+    scale: float = Field(10.0, gt=0)  # lambda
+    temperature: float = Field(1e-4, gt=0)  # tau
     embedding_size: int = Field(300, ge=1)
-    hidden_size: int = Field(768, ge=1)         # of both layers
-    feature_size: int = Field(1024, ge=1)       # d' of frames, clips and regions
-    aligned_size: int = Field(512, ge=1)        # d_al
-    attention_size: int = Field(384, ge=1)      # d_a
-    dropout: float = Field(0.5, ge=0, lt=1)     # ours: not stated
-    frame_stream: str = "appearance"            # 2D
-    clip_stream: str = "motion"                 # 3D
+    hidden_size: int = Field(768, ge=1)  # of both layers
+    feature_size: int = Field(1024, ge=1)  # d' of frames, clips and regions
+    aligned_size: int = Field(512, ge=1)  # d_al
+    attention_size: int = Field(384, ge=1)  # d_a
+    dropout: float = Field(0.5, ge=0, lt=1)  # ours: not stated
+    frame_stream: str = "appearance"  # 2D
+    clip_stream: str = "motion"  # 3D
     region_stream: str = "regions"
-    normalise: bool = False                     # ours: projected features, before the ReLU
+    normalise: bool = False  # ours: projected features, before the ReLU
 
 
 class Global2Local(Captioner):
@@ -78,9 +78,9 @@ class Global2Local(Captioner):
             )
         size, hidden, attention = config.feature_size, config.hidden_size, config.attention_size
         self.roles = roles
-        self.project = nn.ModuleDict({
-            role: Projection(widths[stream], size, config.normalise) for role, stream in roles.items()
-        })
+        self.project = nn.ModuleDict(
+            {role: Projection(widths[stream], size, config.normalise) for role, stream in roles.items()}
+        )
         self.attend = nn.ModuleDict({role: BilinearAttention(hidden, size, attention) for role in ("frames", "clips")})
         if self.local:
             self.attend["regions"] = BilinearAttentionWithin(hidden, size, attention)

@@ -43,12 +43,12 @@ CHOSEN = "chosen objects"  # H^R among what LSTM_F attends to, beside the names 
 
 class HierarchicalConfig(CaptionerConfig):
     variant: Literal["na", "ta_b1", "ta_b2", "ha"] = "ha"
-    hidden_size: int = Field(512, ge=1)             # Sec. 4.2: "all the hidden units"
-    embedding_size: int = Field(512, ge=1)          # Sec. 4.2, read so
-    attention_size: int = Field(512, ge=1)          # Sec. 4.2, read so
-    dropout: float = Field(0.5, ge=0, lt=1)         # Sec. 4.2: input and output of both LSTMs; ours: rate not stated
-    feature_size: int | None = Field(None, ge=1)    # ours: streams are mapped to this width first; None: raw
-    objects: str = "regions"                        # the stream whose locations LSTM_R chooses among
+    hidden_size: int = Field(512, ge=1)  # Sec. 4.2: "all the hidden units"
+    embedding_size: int = Field(512, ge=1)  # Sec. 4.2, read so
+    attention_size: int = Field(512, ge=1)  # Sec. 4.2, read so
+    dropout: float = Field(0.5, ge=0, lt=1)  # Sec. 4.2: input and output of both LSTMs; ours: rate not stated
+    feature_size: int | None = Field(None, ge=1)  # ours: streams are mapped to this width first; None: raw
+    objects: str = "regions"  # the stream whose locations LSTM_R chooses among
 
 
 class Hierarchical(Captioner):
@@ -67,17 +67,17 @@ class Hierarchical(Captioner):
             raise WatchwordError(f"ta_b1 does not look at {config.objects}: name another stream in data.streams")
         read = dict.fromkeys(self.sources.values())
         size = {name: config.feature_size or widths[name] for name in read}
-        self.project = nn.ModuleDict({
-            name: nn.Linear(widths[name], size[name]) if config.feature_size else nn.Identity() for name in read
-        })
+        self.project = nn.ModuleDict(
+            {name: nn.Linear(widths[name], size[name]) if config.feature_size else nn.Identity() for name in read}
+        )
         size[CHOSEN] = hidden
         if config.variant == "ha":
             self.choose = AdditiveAttention(hidden, size[self.object_stream], config.attention_size)
             self.object_cell = LSTMCell(size[self.object_stream], hidden)
         if config.variant != "na":
-            self.attend = nn.ModuleDict({
-                source: AdditiveAttention(hidden, size[source], config.attention_size) for source in self.sources
-            })
+            self.attend = nn.ModuleDict(
+                {source: AdditiveAttention(hidden, size[source], config.attention_size) for source in self.sources}
+            )
         self.cell = LSTMCell(config.embedding_size + sum(size[source] for source in self.sources), hidden)
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)

@@ -21,7 +21,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 
 class MeanPoolConfig(CaptionerConfig):
-    normalise: bool = False                          # ours: layer norm of the projected mean, before the ReLU
+    normalise: bool = False  # ours: layer norm of the projected mean, before the ReLU
 
 
 class MeanPool(Captioner):

@@ -47,17 +47,17 @@ RENAMED = {"watcher": "encoder", "project_places": "project_locations", "over_pl
 
 class RefocusConfig(CaptionerConfig):
     variant: Literal["attention", "kbigru", "kbigru_all", "vre"] = "vre"  # Table 1
-    embedding_size: int = Field(512, ge=1)           # Sec. 4.2
-    hidden_size: int = Field(512, ge=1)              # Sec. 4.2
-    dropout: float = Field(0.5, ge=0, lt=1)          # Sec. 4.2: at the end of the decoder, nowhere else
-    attention_size: int = Field(512, ge=1)           # ours: not stated
-    projected_size: int = Field(0, ge=0)             # ours: features are first made this wide; 0: as they come
-    normalise_projected: bool = False                # ours: then a layer norm of them, before the ReLU
-    normalise: bool = False                          # ours: layer norm before the tanh of Eq. 7, o1 and o2
+    embedding_size: int = Field(512, ge=1)  # Sec. 4.2
+    hidden_size: int = Field(512, ge=1)  # Sec. 4.2
+    dropout: float = Field(0.5, ge=0, lt=1)  # Sec. 4.2: at the end of the decoder, nowhere else
+    attention_size: int = Field(512, ge=1)  # ours: not stated
+    projected_size: int = Field(0, ge=0)  # ours: features are first made this wide; 0: as they come
+    normalise_projected: bool = False  # ours: then a layer norm of them, before the ReLU
+    normalise: bool = False  # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
-    temporal: str = ""                               # the stream whose frames are read; "": the first that is seen
-    spatial: str = ""                                # ... whose locations are looked at; "": the last; "none": no such
-    audio: str = "audio"                             # the stream that is heard, where there is one
+    temporal: str = ""  # the stream whose frames are read; "": the first that is seen
+    spatial: str = ""  # ... whose locations are looked at; "": the last; "none": no such
+    audio: str = "audio"  # the stream that is heard, where there is one
 
     @property
     def reads_locations(self) -> bool:
@@ -236,7 +236,7 @@ class KeyFrameEncoder(nn.Module):
             self.read = KeyFrameGRU(self.frame_size, hidden, config.normalise)
             self.with_sound = linear(hidden + self.sound_size, hidden, config.normalise)  # W_a
         if config.variant == "vre":
-            self.merge = linear(2 * hidden, hidden, config.normalise)                     # W_m
+            self.merge = linear(2 * hidden, hidden, config.normalise)  # W_m
             self.refocusing = ProductAttention(hidden, self.frame_size, config.attention_size)  # W_o, W_v, W_alpha
 
     def project(self, frames: Tensor, sound: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -250,7 +250,7 @@ class KeyFrameEncoder(nn.Module):
     def relevance(self, video: Tensor, frames: Tensor, real: Tensor) -> Tensor:
         """log alpha, (B, F), of o1 (B, H)."""
         energies = self.refocusing.energies(video.unsqueeze(1), self.refocusing.keys(frames)).squeeze(1)  # Eq. 8
-        return energies.masked_fill(~never_empty(real), float("-inf")).log_softmax(-1)                    # Eq. 9
+        return energies.masked_fill(~never_empty(real), float("-inf")).log_softmax(-1)  # Eq. 9
 
     def second(self, first: Tensor, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> Tensor:
         """o2, (B, H)."""

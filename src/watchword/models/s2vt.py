@@ -33,8 +33,8 @@ from watchword.tensors import Memory, State, Step, Streams
 
 class S2VTConfig(CaptionerConfig):
     embedding_size: int = Field(500, ge=1)  # Sec. 3.3
-    hidden_size: int = Field(1000, ge=1)    # Sec. 3.3
-    frame_size: int = Field(500, ge=1)      # Sec. 3.3
+    hidden_size: int = Field(1000, ge=1)  # Sec. 3.3
+    frame_size: int = Field(500, ge=1)  # Sec. 3.3
 
 
 class S2VT(Captioner):

@@ -29,7 +29,7 @@ from watchword.tensors import Memory, State, Step, Streams
 
 class SoftAttentionConfig(CaptionerConfig):
     attention_size: int = Field(256, ge=1)
-    normalise: bool = False                          # ours: layer norm of projected features, before the ReLU
+    normalise: bool = False  # ours: layer norm of projected features, before the ReLU
 
 
 class SoftAttention(Captioner):
@@ -38,12 +38,10 @@ class SoftAttention(Captioner):
     def __init__(self, config: SoftAttentionConfig, widths: Mapping[str, int], num_words: int) -> None:
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         hidden, streams = config.hidden_size, len(widths)
-        self.project = nn.ModuleDict({
-            name: Projection(width, hidden, config.normalise) for name, width in widths.items()
-        })
-        self.attend = nn.ModuleDict({
-            name: AdditiveAttention(hidden, hidden, config.attention_size) for name in widths
-        })
+        self.project = nn.ModuleDict(
+            {name: Projection(width, hidden, config.normalise) for name, width in widths.items()}
+        )
+        self.attend = nn.ModuleDict({name: AdditiveAttention(hidden, hidden, config.attention_size) for name in widths})
         self.first_state = nn.Linear(streams * hidden, 2 * hidden)
         self.cell = LSTMCell(config.embedding_size + streams * hidden, hidden)
         self.deep_output = nn.Linear(hidden + streams * hidden + config.embedding_size, hidden)

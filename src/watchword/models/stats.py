@@ -51,22 +51,22 @@ TINY = 1e-12  # a location that the chosen time step does not show
 
 class StatsConfig(CaptionerConfig):
     variant: Literal["st", "ts", "stats"] = "stats"  # Table 1
-    pooling: Pooling = "mean_ranked"                 # Table 2
-    embedding_size: int = Field(256, ge=1)           # Sec. 4.1
-    feature_size: int = Field(512, ge=1)             # Sec. 4.1
-    attention_size: int = Field(128, ge=1)           # Sec. 4.1
-    hidden_size: int = Field(512, ge=1)              # ours: not stated
-    temperature: float = Field(0.1, gt=0)            # ours: "low"
-    normalise: bool = False                          # ours: embedded features, before the ReLU
-    without_grid: tuple[str, ...] = ("regions",)     # streams whose locations differ between time steps (Eq. 3)
+    pooling: Pooling = "mean_ranked"  # Table 2
+    embedding_size: int = Field(256, ge=1)  # Sec. 4.1
+    feature_size: int = Field(512, ge=1)  # Sec. 4.1
+    attention_size: int = Field(128, ge=1)  # Sec. 4.1
+    hidden_size: int = Field(512, ge=1)  # ours: not stated
+    temperature: float = Field(0.1, gt=0)  # ours: "low"
+    normalise: bool = False  # ours: embedded features, before the ReLU
+    without_grid: tuple[str, ...] = ("regions",)  # streams whose locations differ between time steps (Eq. 3)
 
 
 @dataclass(frozen=True)
 class Seen:
     """What one way of looking has seen."""
 
-    features: Tensor                   # (B, S, D)
-    weights: Tensor                    # (B, S, F, N)
+    features: Tensor  # (B, S, D)
+    weights: Tensor  # (B, S, F, N)
     projections: Tensor | None = None  # (B, S, F) <x_ST, x_t>, where an LSTM reads the time steps
 
 

@@ -11,9 +11,9 @@ from watchword.text.ptb import tokenise
 class WordCounts:
     """The words of one video's captions."""
 
-    num_captions: int              # that say anything: punctuation alone is no caption
-    captions: Mapping[str, int]    # word -> captions that contain it, once or more
-    times: Mapping[str, int]       # word -> how often it is said in all of them
+    num_captions: int  # that say anything: punctuation alone is no caption
+    captions: Mapping[str, int]  # word -> captions that contain it, once or more
+    times: Mapping[str, int]  # word -> how often it is said in all of them
 
 
 def count_words(references: Mapping[str, Sequence[str]]) -> dict[str, WordCounts]:

@@ -81,9 +81,7 @@ def _piece_tokens(piece: str) -> tuple[tuple[str, ...], bool] | None:
 
 def _keeps_period(piece: str) -> bool:
     word = piece.removesuffix(".").lower()
-    return word != piece.lower() and any(
-        word in words for words in (_TITLES, _ENDING, _CAPITALISED, _BEFORE_NUMBER)
-    )
+    return word != piece.lower() and any(word in words for words in (_TITLES, _ENDING, _CAPITALISED, _BEFORE_NUMBER))
 
 
 def _caption_tokens(caption: str, following: str) -> list[str]:
@@ -101,6 +99,7 @@ def _caption_tokens(caption: str, following: str) -> list[str]:
 
 # --- characters ---------------------------------------------------------------------------------------------------
 
+
 def _characters(*ranges: str) -> str:
     """`41-5a 61` as the inside of a character class."""
     return "".join(
@@ -117,13 +116,15 @@ def _of_categories(*categories: str) -> str:
 
 # Letters that came into Unicode after the version that the original knows: it drops them.
 _NEWER = re.compile(
-    "[" + _characters(
+    "["
+    + _characters(
         "37f 528-52f 560 588 5ef 860-86a 870-88e 8a1 8ad-8c9 978 980 9fc af9 c34 c5a c5d c80 cdd d04 d54-d56 d5f",
         "de6-def e86 e89 e8c e8e-e93 e98 ea0 ea8-ea9 eac 13f5 13f8-13fd 16f1-16f8 170d 171f 1878 191d-191e 19b0-19c0",
         "19c8-19c9 1b4c 1c80-1c8a 1c90-1cba 1cbd-1cbf 1cf2-1cf3 1cfa 2c2f 2c5f 312e-312f 31bb-31bf 4db6-4dbf",
         "9fcd-9fff a698-a69d a78f a794-a79f a7ab-a7dc a7f2-a7f7 a8fd-a8fe a9e0-a9e4 a9e6-a9fe aa7e-aa7f ab30-ab5a",
         "ab5c-ab69 ab70-abbf",
-    ) + "]"
+    )
+    + "]"
 )
 _LETTERS = _of_categories("Lu", "Ll", "Lt", "Lm", "Lo") + _characters("1885-1886")
 _DIGITS = _of_categories("Nd")
@@ -145,6 +146,7 @@ _SYMBOLS = _characters(
 )
 
 # --- words with a rule of their own -------------------------------------------------------------------------------
+
 
 def _listed(words: str) -> frozenset[str]:
     return frozenset(words.split())
@@ -179,15 +181,15 @@ _SPACE = r"[ \t\xa0\u2000-\u200a\u3000\r\n]"
 _ENTITY = "&[aeiouAEIOU](?:acute|grave|uml);"
 _LETTER = rf"(?:[{_LETTERS}{_MARKS}]|{_ENTITY})"
 _WORD_PART = rf"{_LETTER}(?:[{_LETTERS}{_MARKS}{_DIGITS}]|{_ENTITY})*"
-_WORD = rf"{_WORD_PART}(?:[.!?]{_WORD_PART})*"                                           # river.a is one word
+_WORD = rf"{_WORD_PART}(?:[.!?]{_WORD_PART})*"  # river.a is one word
 _APOSTROPHE = "['’\x92]"
 _SUFFIX = rf"{_APOSTROPHE}(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE])"
 _QUOTE = "['’\x92`‘\x91‛]"
 _NOT = rf"[nN]{_QUOTE}[tT]"
 _COMPOUND_PART = rf"(?:[dDoOlL]{_QUOTE}[{_LETTERS}{_DIGITS}]{{2,}}|[{_LETTERS}{_DIGITS}]+)"
-_COMPOUND = rf"{_COMPOUND_PART}(?:[-_\u058a\u2010\u2011]{_COMPOUND_PART})*"              # t-shirt, a_b, 3d
-_ACRONYM = r"[A-Za-z](?:\.[A-Za-z])+\."                                                  # u.s.
-_HYPHENATED = rf"[A-Za-z0-9][A-Za-z0-9.,\xad]*+(?:-(?:{_ACRONYM}|[A-Za-z0-9\xad]+))*-"    # u.s.-, 1.5-, non-
+_COMPOUND = rf"{_COMPOUND_PART}(?:[-_\u058a\u2010\u2011]{_COMPOUND_PART})*"  # t-shirt, a_b, 3d
+_ACRONYM = r"[A-Za-z](?:\.[A-Za-z])+\."  # u.s.
+_HYPHENATED = rf"[A-Za-z0-9][A-Za-z0-9.,\xad]*+(?:-(?:{_ACRONYM}|[A-Za-z0-9\xad]+))*-"  # u.s.-, 1.5-, non-
 _NUMBER = rf"(?:[{_DIGITS}]+|[.:,\xad\u066b\u066c][{_DIGITS}]+)(?:[.:,\xad\u066b\u066c][{_DIGITS}]+)*"
 _SLASHED_PART = r"[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
 _ENDS = rf"(?:(?i:{_either(_ENDING)}|ph\.d)|(?=[A-Z])(?i:{_either(_CAPITALISED)}))\."
@@ -196,7 +198,7 @@ _TAG = (
     r"(?: +[A-Za-z][A-Za-z0-9_:.-]*(?: *= *(?:\"[^\"\r\n]*\"|'[^'\r\n]*'))?)* */?>)"
 )
 _START = rf"{_SPACE}+(?:(?=[A-Z])(?i:{_either(_STARTERS)})|{_TAG}){_SPACE}"
-_URL = r"[^ \t\n\f\r\"<>|(){}"                                                           # open: more may be excluded
+_URL = r"[^ \t\n\f\r\"<>|(){}"  # open: more may be excluded
 _PATH = rf"(?:/{_URL}]+{_URL}.!?,-])?"
 
 
@@ -211,8 +213,8 @@ def _dashes(token: str) -> str:
 class _Rule(NamedTuple):
     match: Callable[[str, int], re.Match[str] | None]
     give: Callable[[str], str] | None  # how the token is written
-    back: int                          # characters of the token that are read again
-    needs: str                         # text without it is not worth a try
+    back: int  # characters of the token that are read again
+    needs: str  # text without it is not worth a try
 
 
 def _rule(pattern: str, give: Callable[[str], str] | None = None, *, back: int = 0, needs: str = "") -> _Rule:
@@ -329,9 +331,7 @@ _IS_SYMBOL = re.compile(rf"[{_SYMBOLS}]")
 
 def _scan(text: str, end: int) -> Iterator[str]:
     """The tokens that begin before `end`; what stands behind it is only looked at."""
-    word_rules, mark_rules = (
-        [rule for rule in rules if rule.needs in text] for rules in (_WORD_RULES, _MARK_RULES)
-    )
+    word_rules, mark_rules = ([rule for rule in rules if rule.needs in text] for rules in (_WORD_RULES, _MARK_RULES))
     place = 0
     while place < end:
         if _BEGINS_WORD.match(text, place):

@@ -6,7 +6,8 @@ from watchword.text.vocabulary import Vocabulary
 
 # After these words something must follow. In the 177,438 training captions of MSR-VTT and MSVD each of them is the last
 # word in fewer than 3 of 100 places where it stands. Words that do end sentences ("up", "around", "that") are not here.
-NEVER_LAST = frozenset("""
+NEVER_LAST = frozenset(
+    """
     a an the this these those every each some few various two three four five several many bunch
     his its my our their your
     of to in on at by for from with without into onto through between among towards toward during against beside under
@@ -17,7 +18,8 @@ NEVER_LAST = frozenset("""
     showing wearing holding giving making getting using putting taking trying adding pouring laying telling describing
     explaining featuring carrying gives gets puts tries adds holds describes discusses
     he she they i we how what front 's
-""".split())
+""".split()
+)
 JOINED = frozenset(["'s", "'re", "'ve", "'ll", "'d", "'m", "n't", "'"])  # PTB writes them as words of their own
 
 

@@ -30,9 +30,9 @@ class Search:
     """How captions are looked for."""
 
     beam: int = 5
-    length_power: float = 0.5   # score = log probability / words ** length_power
-    max_words: int = 20         # and an end
-    mbr_samples: int = 0              # so many captions that could be said elect one of the beam's (mbr_decode)
+    length_power: float = 0.5  # score = log probability / words ** length_power
+    max_words: int = 20  # and an end
+    mbr_samples: int = 0  # so many captions that could be said elect one of the beam's (mbr_decode)
 
     def __call__(self, model: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
         if self.mbr_samples:
@@ -130,7 +130,7 @@ class Evaluation:
     runs: tuple[str, ...]
     captions: tuple[Hypothesis, ...]
     scores: Scores
-    data: dict[str, Any]        # videos, of how many, sha256 of their ids and captions; trained_on: of training
+    data: dict[str, Any]  # videos, of how many, sha256 of their ids and captions; trained_on: of training
 
     def predictions_json(self) -> str:
         """COCO results, as `watchword score` and everybody else reads them."""

@@ -52,15 +52,15 @@ class Position:
 
     phase: int = 0
     epoch: int = 0
-    batch: int = 0                # batches of the epoch that are done
-    step: int = 0                 # batches of the run that are done
-    loss_total: float = 0.0       # of the epoch so far
+    batch: int = 0  # batches of the epoch that are done
+    step: int = 0  # batches of the run that are done
+    loss_total: float = 0.0  # of the epoch so far
     loss_weight: float = 0.0
     shown: dict[str, float] = field(default_factory=dict)  # sums over the epoch's batches of what a loss shows
     best: float | None = None
     best_epoch: int = 0
-    waited: int = 0               # validations without a better score
-    log_bytes: int = 0            # length of log.jsonl at this position
+    waited: int = 0  # validations without a better score
+    log_bytes: int = 0  # length of log.jsonl at this position
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """From a video's file to frames at presentation times, mono sound, and shots. Numpy and PyAV, no network.
 
-    frames = read_frames("clip.mp4", Uniform(28), CentreCrop(224))      # Frames: (28, 224, 224, 3), times (28,)
-    for frames in iterate_frames("video.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
-    for name, frames in watch("video.mkv", {"appearance": View(...), "motion": View(...)}): ...  # one decoding for all
-    sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent video
-    shots = histogram_shots(iterate_frames("video.mkv", Rate(8), Squash(64, 48)))
+frames = read_frames("clip.mp4", Uniform(28), CentreCrop(224))      # Frames: (28, 224, 224, 3), times (28,)
+for frames in iterate_frames("video.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
+for name, frames in watch("video.mkv", {"appearance": View(...), "motion": View(...)}): ...  # one decoding for all
+sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent video
+shots = histogram_shots(iterate_frames("video.mkv", Rate(8), Squash(64, 48)))
 """
 
 from watchword.video.audio import iterate_audio, read_audio

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from watchword.errors import WatchwordError
 from watchword.video.container import Report, opened, shown, warn
 
-MAX_SILENCE = 60.0      # seconds: a longer hole between time stamps is a fault of the file, and is closed
-MIN_SILENCE = 0.1       # seconds: a shorter one is jitter
+MAX_SILENCE = 60.0  # seconds: a longer hole between time stamps is a fault of the file, and is closed
+MIN_SILENCE = 0.1  # seconds: a shorter one is jitter
 
 
 def read_audio(path: str | Path, rate: int = 16_000, *, report: Report = warn) -> NDArray[np.float32]:

@@ -24,8 +24,8 @@ from watchword.errors import WatchwordError
 
 av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
 
-MAX_PIXELS = 100_000_000    # 12 k x 8 k: more than any camera's video, less than a machine's memory
-MAX_SECONDS = 1_000_000.0   # eleven days: a time stamp beyond it is a lie, and sampling it would never end
+MAX_PIXELS = 100_000_000  # 12 k x 8 k: more than any camera's video, less than a machine's memory
+MAX_SECONDS = 1_000_000.0  # eleven days: a time stamp beyond it is a lie, and sampling it would never end
 
 # Demuxers that open other files, addresses or devices, run scripts, or take any text for a picture.
 REFUSED = {

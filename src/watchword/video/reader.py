@@ -38,11 +38,11 @@ CAN_SKIP = {"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"}
 class VideoInfo:
     """What a video is, as a player shows it."""
 
-    duration_seconds: float   # of the pictures; 0.04 for a photograph
-    width: int                # square pixels, upright
+    duration_seconds: float  # of the pictures; 0.04 for a photograph
+    width: int  # square pixels, upright
     height: int
-    fps: float                # on average
-    rotation: int             # degrees clockwise that the file asks for; already applied to width, height and frames
+    fps: float  # on average
+    rotation: int  # degrees clockwise that the file asks for; already applied to width, height and frames
     has_audio: bool
     num_frames: int
     codec: str

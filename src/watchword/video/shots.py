@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from watchword.types import FloatArray, Frames
 
-LEVELS = 8        # of each colour channel
-BLOCKS = 2        # a picture is compared in BLOCKS x BLOCKS parts: the same colours elsewhere are another picture
-WINDOW = 3        # frames on each side that say what is usual here
+LEVELS = 8  # of each colour channel
+BLOCKS = 2  # a picture is compared in BLOCKS x BLOCKS parts: the same colours elsewhere are another picture
+WINDOW = 3  # frames on each side that say what is usual here
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class HistogramCuts:
 
     def __init__(self, *, minimum_seconds: float = 0.6, threshold: float = 0.4, contrast: float = 3.0) -> None:
         self.minimum_seconds, self.threshold, self.contrast = minimum_seconds, threshold, contrast
-        self.start: float | None = None          # of the shot that is going on
-        self.settled = float("-inf")             # up to here nothing more will be found
-        self.before: FloatArray | None = None    # colours of the last frame
+        self.start: float | None = None  # of the shot that is going on
+        self.settled = float("-inf")  # up to here nothing more will be found
+        self.before: FloatArray | None = None  # colours of the last frame
         self.window: deque[tuple[float, float]] = deque()  # (time, difference) of some frames
-        self.centre = 0                          # of the window: the frame to judge next
+        self.centre = 0  # of the window: the frame to judge next
 
     def feed(self, frames: Frames) -> list[float]:
         """The cuts that can be told now: each is the time of a shot's first frame."""

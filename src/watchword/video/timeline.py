@@ -30,26 +30,26 @@ WITH_DURATION = {"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "asf"
 class Timeline:
     """What a sampling plan may know of a video."""
 
-    times: FloatArray   # (frames,) ascending, seconds from the video's start: each frame is shown from its time on
-    end: float          # seconds: when the last frame goes
+    times: FloatArray  # (frames,) ascending, seconds from the video's start: each frame is shown from its time on
+    end: float  # seconds: when the last frame goes
 
 
 @dataclass(frozen=True)
 class Scan:
     """The packets of the picture stream in the order of decoding, and the timeline they make."""
 
-    ticks: NDArray[np.int64]    # (packets,) presentation times in units of `tick`
+    ticks: NDArray[np.int64]  # (packets,) presentation times in units of `tick`
     decoding: NDArray[np.int64]  # (packets,) decoding times, which a file's own index knows
-    sizes: NDArray[np.int64]    # (packets,) bytes: with its tick, what a packet is known by
-    keys: NDArray[np.bool_]     # (packets,) decoding can begin here
-    hidden: NDArray[np.bool_]   # (packets,) decoded for others, never shown: outside an edit list
-    tick: Fraction              # seconds
-    origin: int                 # ticks at the video's start
-    has_index: bool             # the container says where its packets are, and what times each has
-    exact: bool                 # frames will carry these ticks; False: only their order and rate are known
+    sizes: NDArray[np.int64]  # (packets,) bytes: with its tick, what a packet is known by
+    keys: NDArray[np.bool_]  # (packets,) decoding can begin here
+    hidden: NDArray[np.bool_]  # (packets,) decoded for others, never shown: outside an edit list
+    tick: Fraction  # seconds
+    origin: int  # ticks at the video's start
+    has_index: bool  # the container says where its packets are, and what times each has
+    exact: bool  # frames will carry these ticks; False: only their order and rate are known
     timeline: Timeline
     codec: str
-    aspect: Fraction | None     # width of a pixel by its height
+    aspect: Fraction | None  # width of a pixel by its height
     has_audio: bool
 
 

@@ -94,7 +94,7 @@ class Converter:
 
     def __init__(self, size: Size, aspect: Fraction | None) -> None:
         self.size = size
-        self.aspect = aspect               # width of a pixel by its height
+        self.aspect = aspect  # width of a pixel by its height
         self.reformatter = VideoReformatter()
         self.layout: Layout | None = None  # of the first frame: a video that changes its size midway keeps the first
 

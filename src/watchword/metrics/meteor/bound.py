@@ -5,7 +5,6 @@ heaviest; with the heaviest module a word has and no conflict between matches, t
 every alignment of c chunks. The bound of a pair is the greatest over c.
 """
 
-
 import numpy as np
 
 from watchword.metrics.meteor.align import EXACT, SYNONYM, Candidates
@@ -18,10 +17,12 @@ MOST_RUNS = 16  # pairs with more get the looser bound of one chunk that covers 
 def upper_bounds(candidates: Candidates, starts: Array, lengths: Array, function_sums: tuple[Array, Array]) -> Array:
     """Bounds of all pairs: (pairs,). Rows of `starts` and `lengths` (2, pairs): hypothesis, reference."""
     shares, words, counts = [], [], []
-    for side, (first, length) in enumerate((
-        (candidates.hypothesis, candidates.hypothesis_length),
-        (candidates.reference, candidates.reference_length),
-    )):
+    for side, (first, length) in enumerate(
+        (
+            (candidates.hypothesis, candidates.hypothesis_length),
+            (candidates.reference, candidates.reference_length),
+        )
+    ):
         share, covered, count = _heaviest_runs(
             candidates, first, length, starts[side], lengths[side], np.diff(function_sums[side])
         )

@@ -105,6 +105,7 @@ def _save_phrases(sources: Array, targets: Array, folder: Path) -> None:
 
 def _save_words(jar: Path, vocabulary: set[str], folder: Path) -> None:
     with zipfile.ZipFile(jar) as archive:
+
         def lines(name: str) -> list[str]:
             return archive.read(name).decode("utf-8").split("\n")
 

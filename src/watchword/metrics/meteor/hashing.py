@@ -39,6 +39,7 @@ def _mix(values: Array) -> Array:
 
 def powers(base: int, count: int) -> tuple[Array, Array]:
     """base^0.. and base^-0.. modulo 2^64."""
+
     def run(factor: int) -> Array:
         factors = np.full(count, factor, np.uint64)
         factors[0] = 1

@@ -4,7 +4,6 @@ A *unit* is what METEOR matches: a word, or a phrase of the paraphrase table. Un
 place in the table, words from WORD_UNIT on.
 """
 
-
 import numpy as np
 
 from watchword.metrics.meteor.align import EXACT, PARAPHRASE, PARAPHRASE_REVERSED, STEM, SYNONYM

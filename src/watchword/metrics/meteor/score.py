@@ -1,6 +1,5 @@
 """From statistics to METEOR: parameters of the task "rank" for English, the formula, and what it can reach at most."""
 
-
 import numpy as np
 
 from watchword.metrics.meteor.flat import Array
