@@ -122,7 +122,7 @@ def test_videos_without_a_required_stream_are_left_out_and_counted(root: Path) -
     assert (both["train"], both["test"]["sha256"] == used["test"]["sha256"]) == (used["train"], False)
     optional = Data(benchmark="msvd", streams=("appearance", "motion"), optional_streams=("motion",))
     assert read_clips(optional).used() == used
-    assert len(read_clips(Data(benchmark="msvd", blind=True)).clips) == 40
+    assert len(read_clips(Data(benchmark="msvd", text_only=True)).clips) == 40
 
 
 def test_own_data_that_lacks_features_is_still_refused(root: Path) -> None:

@@ -520,17 +520,17 @@ def test_a_video_of_any_length_goes_through_the_same_memory(tmp_path: Path, monk
     from watchword.features import segments
     from watchword.features.samplers import Extracted, ImageSampler
 
-    def blind(self: ImageSampler, frames: Frames) -> Iterator[Extracted]:
+    def zeros(self: ImageSampler, frames: Frames, view: str) -> Iterator[Extracted]:
         yield Extracted(frames.times, {"pooled": torch.zeros(len(frames.times), 1280)}, self.backbone)
 
-    monkeypatch.setattr(ImageSampler, "see", blind)
+    monkeypatch.setattr(ImageSampler, "see", zeros)
     most = 0
     add = segments._Held.add
 
-    def counted(self: Any, frames: Frames) -> None:
+    def counted(self: Any, frames: Frames, view: str) -> None:
         nonlocal most
-        add(self, frames)
-        most = max(most, len(self.frames))
+        add(self, frames, view)
+        most = max(most, len(self.frames[view]))
 
     monkeypatch.setattr(segments._Held, "add", counted)
     colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]

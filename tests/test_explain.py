@@ -95,7 +95,7 @@ def test_places_that_nobody_looked_at_and_tiny_weights_are_not_kept() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda values: values.update(version=2),
+        lambda values: values.update(version=99),
         lambda values: values.pop("segments"),
         lambda values: values["segments"][0]["heads"]["grid"]["times"].append(9.0),
         lambda values: values["segments"][0]["heads"]["grid"]["weights"].pop(),
@@ -483,7 +483,7 @@ def test_describe_explains_too(captioner: Path, clip: Path, tmp_path: Path) -> N
 
 def test_mistakes_are_one_clear_line(captioner: Path, clip: Path, tmp_path: Path) -> None:
     assert "there is no file nowhere" in run("explain", captioner, "nowhere", "--output", tmp_path / "a.html", code=1)
-    assert "ending of --output" in run("explain", captioner, clip, "--output", tmp_path / "a.doc", code=1)
+    assert "unknown suffix of --output" in run("explain", captioner, clip, "--output", tmp_path / "a.doc", code=1)
     assert "unknown attention" in run("explain", captioner, clip, "--stream", "sound", code=1)
     assert not list(tmp_path.iterdir())
 
@@ -504,8 +504,8 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     made = Explanation.read(json.loads((tmp_path / "seen.json").read_text()))
     assert made.segments[0].heads["regions"].boxes.ndim == 3
     run("explain", trained.folder, video, "--output", tmp_path / "seen.png", "--stream", "appearance")
-    assert "no video" in run("explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1)
-    assert "no video" in run("explain", trained.folder, "vide", "--format", "png", code=1)
+    assert "no such video" in run("explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1)
+    assert "no such video" in run("explain", trained.folder, "vide", "--format", "png", code=1)
     video = next((tmp_path / "data").rglob(f"{other}.mp4"))
     moved = shutil.copy(video, tmp_path / "elsewhere.mp4")
     assert "or name a video of its store" in run("explain", trained.folder, moved, code=1)

@@ -142,7 +142,7 @@ def test_the_vocabulary_is_counted_by_hand() -> None:
     training = count_words({"a": ["a man runs"], "b": ["a man", "a dog"], "c": ["a man"], "d": ["a zebra"]})
     references = count_words({"x": ["a dog", "the dog"], "y": ["a zebra", "a man", "a man"]})
     found = measure({"x": ["a", "dog"], "y": ["a", "man"]}, references, training, rare=0.25)
-    assert (found.sentences, found.words, found.mean_length) == (2, 3, 2.0)
+    assert (found.captions, found.words, found.mean_length) == (2, 3, 2.0)
     assert (found.rare_words, found.rare_share) == (1, 0.25)  # dog; runs and zebra are rare too but not said
     assert found.rare_recall == 1.0  # only "dog" is rare and agreed upon
     assert found.spread == pytest.approx(1.5)  # 1/2, 1/4, 1/4
@@ -152,9 +152,9 @@ def test_the_vocabulary_is_counted_by_hand() -> None:
 def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
     counts = count_words({"a": ["a dog runs", "a dog"], "b": ["a cat"]})
     found = frequencies(counts, min_count=1)
-    assert (found["words"], found["said"], found["videos"]) == (4, 7, 2)
-    assert found["shares"][-1] == {"of_words": 0.5, "words": 2, "of_said": 5 / 7}  # a, dog
-    assert found["bars"][0] == {"rank": 1, "word": "a", "said": 3, "videos": 2}
+    assert (found["words"], found["tokens"], found["videos"]) == (4, 7, 2)
+    assert found["shares"][-1] == {"of_words": 0.5, "words": 2, "of_tokens": 5 / 7}  # a, dog
+    assert found["bars"][0] == {"rank": 1, "word": "a", "count": 3, "videos": 2}
     assert frequencies(counts, min_count=2)["words"] == 2
 
 
