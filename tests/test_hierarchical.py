@@ -290,6 +290,6 @@ def test_a_sweep_is_never_scored_on_test() -> None:
         read_axis("gamma")
 
 
-def test_the_bias_of_drawn_films_is_drawn(shapes: Path, tmp_path: Path) -> None:
+def test_word_frequencies_are_drawn(shapes: Path, tmp_path: Path) -> None:
     assert "videos" in run_command("research", "word-frequency", shapes, "--output", tmp_path / "words.png")
-    assert Image.open(tmp_path / "bias.png").size == (900, 760)
+    assert min(Image.open(tmp_path / "words.png").size) > 300

@@ -632,7 +632,7 @@ def test_videos_are_listed_found_and_removed_by_number(
     assert few.stderr == "watchword: 1 of 2 segments; more with --limit and --offset\n"
     none = watchword("search", "zebra", library=library)
     assert (none.exit_code, none.stdout) == (0, "")
-    assert "nothing found in the 1 videos" in none.stderr
+    assert "no match in the 1 videos" in none.stderr
 
     assert watchword("library", "remove", 1, library=library).exit_code == 0
     assert (videos / "beach.mp4").exists()

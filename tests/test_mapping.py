@@ -52,9 +52,9 @@ def test_a_linear_relation_is_found_and_maps_the_videos_that_are_gone(world: Wor
 
 def test_the_command_says_how_much_the_map_explains(world: World, tmp_path: Path) -> None:
     places = ["--from", f"{tmp_path}/old:vgg", "--examples", f"{tmp_path}/new:appearance"]
-    done = CliRunner().invoke(app, ["features", "carry", *places, "--into", f"{tmp_path}/new:appearance"])
+    done = CliRunner().invoke(app, ["features", "map", *places, "--into", f"{tmp_path}/new:appearance"])
     assert done.exit_code == 0, done.output
-    assert "2 films carried over, 10 were there before; learned from 10 films" in done.output
+    assert "2 videos mapped, 10 were there before; fitted on 10 videos" in done.output
 
 
 def test_noise_is_not_taken_for_knowledge(world: World) -> None:
