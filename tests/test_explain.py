@@ -504,7 +504,7 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     made = Explanation.read(json.loads((tmp_path / "seen.json").read_text()))
     assert made.segments[0].heads["regions"].boxes.ndim == 3
     run("explain", trained.folder, video, "--output", tmp_path / "seen.png", "--stream", "appearance")
-    assert "no such video" in run("explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1)
+    assert "no video file" in run("explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1)
     assert "no such video" in run("explain", trained.folder, "vide", "--format", "png", code=1)
     video = next((tmp_path / "data").rglob(f"{other}.mp4"))
     moved = shutil.copy(video, tmp_path / "elsewhere.mp4")
