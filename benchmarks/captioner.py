@@ -108,18 +108,22 @@ class Noise(CaptionData):
         self.settings = settings
         shares = np.array(LENGTHS) / sum(LENGTHS)
         self.captions = [
-            [np.array([BOS, *random.integers(4, WORDS, length), EOS])
-             for length in 1 + random.choice(len(LENGTHS), CAPTIONS_A_VIDEO, p=shares)]
+            [
+                np.array([BOS, *random.integers(4, WORDS, length), EOS])
+                for length in 1 + random.choice(len(LENGTHS), CAPTIONS_A_VIDEO, p=shares)
+            ]
             for _ in range(videos)
-        ]  # fmt: skip
+        ]
         self.values = torch.from_numpy(random.standard_normal((videos, FRAMES, WIDTH)).astype(np.float32))
 
     def stream(self, rows: list[int]) -> Stream:
         videos = len(rows)
         return Stream(
-            self.values[rows].unsqueeze(2), torch.ones(videos, FRAMES, 1, dtype=torch.bool),
-            torch.zeros(videos, FRAMES), torch.zeros(videos, FRAMES, 1, 4),
-        )  # fmt: skip
+            self.values[rows].unsqueeze(2),
+            torch.ones(videos, FRAMES, 1, dtype=torch.bool),
+            torch.zeros(videos, FRAMES),
+            torch.zeros(videos, FRAMES, 1, 4),
+        )
 
 
 def ours() -> SoftAttention:
@@ -129,10 +133,13 @@ def ours() -> SoftAttention:
 
 def our_batches(data: Noise) -> list[Batch]:
     return [
-        Batch((), {"appearance": data.stream([group.video for group in slot.groups])},
-              pad_captions([[data.captions[group.video][row] for row in group.captions] for group in slot.groups]))
+        Batch(
+            (),
+            {"appearance": data.stream([group.video for group in slot.groups])},
+            pad_captions([[data.captions[group.video][row] for row in group.captions] for group in slot.groups]),
+        )
         for slot in data.plan((0,))
-    ]  # fmt: skip
+    ]
 
 
 def plain_batches(data: Noise, size: int) -> list[tuple[Tensor, Tensor]]:

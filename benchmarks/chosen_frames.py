@@ -35,8 +35,15 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     captioner = Captioner.load(run)
     truths = read_truth(folder / "truth.jsonl")
     clips = [clip for clip in read_annotations(folder / "captions.jsonl") if clip.split == "test"]
-    found: dict[str, list[float]] = {"frame": [], "frame chance": [], "box": [], "box chance": [], "box first": [],
-                                     "other things": [], "background": []}  # fmt: skip
+    found: dict[str, list[float]] = {
+        "frame": [],
+        "frame chance": [],
+        "box": [],
+        "box chance": [],
+        "box first": [],
+        "other things": [],
+        "background": [],
+    }
     for caption in captioner.teacher_force(clips):
         truth = truths[caption.video]
         background = np.array([thing is None for thing in truth.things])

@@ -40,8 +40,11 @@ def stream(videos: int, time_steps: int, locations: int, width: int) -> Stream:
 
 
 def example(videos: int, captions: int, words: int, num_words: int) -> Batch:
-    streams = {"appearance": stream(videos, 28, 1, 1536), "motion": stream(videos, 28, 1, 2048),
-               "regions": stream(videos, 9, 16, 2048)}  # fmt: skip
+    streams = {
+        "appearance": stream(videos, 28, 1, 1536),
+        "motion": stream(videos, 28, 1, 2048),
+        "regions": stream(videos, 9, 16, 2048),
+    }
     captions = torch.randint(4, num_words, (videos, captions, words + 2))
     captions[:, :, 0], captions[:, :, -1] = BOS, EOS
     return Batch(tuple(str(video) for video in range(videos)), streams, captions)
@@ -122,10 +125,16 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(0)
     batch = example(8, arguments.captions, 10, arguments.words)
-    models = {name: build_model({"name": "global2local", **VARIANTS[name]}, WIDTHS, arguments.words)
-              for name in arguments.variants}  # fmt: skip
-    jobs = {"words alone": words_alone, "training step": training_step,
-            "searched words": searched_words, "beam 5": search}  # fmt: skip
+    models = {
+        name: build_model({"name": "global2local", **VARIANTS[name]}, WIDTHS, arguments.words)
+        for name in arguments.variants
+    }
+    jobs = {
+        "words alone": words_alone,
+        "training step": training_step,
+        "searched words": searched_words,
+        "beam 5": search,
+    }
     for title, job in jobs.items():
         found = seconds({name: job(model, batch) for name, model in models.items()}, arguments.rounds)
         for name, value in found.items():

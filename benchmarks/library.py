@@ -70,8 +70,9 @@ def main() -> None:
         cpu, clock = time.process_time(), time.perf_counter()
         for number, one in enumerate(videos):
             library.add(one, name=one.video.name, identity=str(number), source=None, explanation=None)
-        cpu, clock = (1e3 * (now - then) / len(videos) for now, then in
-                      ((time.process_time(), cpu), (time.perf_counter(), clock)))  # fmt: skip
+        cpu, clock = (
+            1e3 * (now - then) / len(videos) for now, then in ((time.process_time(), cpu), (time.perf_counter(), clock))
+        )
         size = library.path.stat().st_size
         print(f"{len(videos)} videos of {chosen.segments} segments: {size / 1e6:.1f} MB")
         print(f"{'add a video':30}{cpu:8.2f} ms CPU {clock:8.2f} ms")

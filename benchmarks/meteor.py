@@ -49,8 +49,10 @@ def main() -> None:
                 cpu = middle(rows, "cpu")
                 times = middle(results["jar"], "cpu") / cpu
                 memory = max(row["peak"] for row in rows)
-                print(f"| {name} | {what} | {cpu:.2f} | {middle(rows, 'wall'):.2f} | {memory:.0f} "
-                      f"| {rows[0]['score']:.6f} | {times:.1f} |")  # fmt: skip
+                print(
+                    f"| {name} | {what} | {cpu:.2f} | {middle(rows, 'wall'):.2f} | {memory:.0f} "
+                    f"| {rows[0]['score']:.6f} | {times:.1f} |"
+                )
             ours, jar = [], []
             for _ in range(arguments.rounds):
                 ours.append(worker("rewards", name, places["warm"], arguments.data))

@@ -97,14 +97,19 @@ def rewards(data: Path, name: str) -> dict[str, float]:
 def measure(what: str, data: Path, name: str, folder: Path) -> dict[str, Any]:
     """Runs one of the functions above in a process of its own."""
     paths = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": os.environ.get("BENCHMARK_PYTHONPATH", paths),
-                   "BENCHMARK_INDEX": str(folder), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.environ.get("BENCHMARK_PYTHONPATH", paths),
+        "BENCHMARK_INDEX": str(folder),
+        "OMP_NUM_THREADS": "1",
+    }
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, __file__, "--only", what, "--data", str(data), "--sets", name],
-            stdout=output, env=environment,
-        )  # fmt: skip
+            stdout=output,
+            env=environment,
+        )
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -112,8 +117,12 @@ def measure(what: str, data: Path, name: str, folder: Path) -> dict[str, Any]:
             raise SystemExit(f"{what} on {name} failed")
         output.seek(0)
         answer = json.loads(output.read().decode().strip().splitlines()[-1])
-    return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "wall_seconds": wall,
-            "peak_megabytes": usage.ru_maxrss / 1024, "answer": answer}  # fmt: skip
+    return {
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "wall_seconds": wall,
+        "peak_megabytes": usage.ru_maxrss / 1024,
+        "answer": answer,
+    }
 
 
 def main() -> None:
@@ -134,8 +143,10 @@ def main() -> None:
             if not options.without_java:
                 runs["pycocoevalcap"] = measure("theirs", options.data, name, folder)
             for label, run in runs.items():
-                print(f"{name:7} {label:14} CPU {run['cpu_seconds']:6.2f} s, wall {run['wall_seconds']:6.2f} s, "
-                      f"peak {run['peak_megabytes']:5.0f} MB")  # fmt: skip
+                print(
+                    f"{name:7} {label:14} CPU {run['cpu_seconds']:6.2f} s, wall {run['wall_seconds']:6.2f} s, "
+                    f"peak {run['peak_megabytes']:5.0f} MB"
+                )
             if "pycocoevalcap" in runs:
                 base = runs["pycocoevalcap"]
                 for label in ("cold", "warm"):

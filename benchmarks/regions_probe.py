@@ -34,9 +34,9 @@ def middle(film: DrawnVideo) -> int:
 
 def over_time(*names: str) -> Callable[[DrawnVideo, Seen], FloatArray]:
     """Means over the film, of signed values and of sizes."""
-    return lambda film, seen: np.concatenate([
-        part for name in names for part in (seen[name].mean((0, 1)), np.abs(seen[name]).mean((0, 1)))
-    ])  # fmt: skip
+    return lambda film, seen: np.concatenate(
+        [part for name in names for part in (seen[name].mean((0, 1)), np.abs(seen[name]).mean((0, 1)))]
+    )
 
 
 def background(film: DrawnVideo, seen: Seen) -> FloatArray:

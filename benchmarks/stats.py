@@ -35,9 +35,11 @@ MODELS = {
 def noise(shape: tuple[int, int, int], videos: int) -> Stream:
     time_steps, locations, width = shape
     return Stream(
-        torch.randn(videos, time_steps, locations, width), torch.ones(videos, time_steps, locations, dtype=torch.bool),
-        torch.zeros(videos, time_steps), torch.zeros(videos, time_steps, locations, 4),
-    )  # fmt: skip
+        torch.randn(videos, time_steps, locations, width),
+        torch.ones(videos, time_steps, locations, dtype=torch.bool),
+        torch.zeros(videos, time_steps),
+        torch.zeros(videos, time_steps, locations, 4),
+    )
 
 
 def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
@@ -135,8 +137,10 @@ def readers(shapes: dict[str, tuple[int, int, int]], rounds: int, size: int = 51
             total.backward()  # type: ignore[no-untyped-call]
 
         shown = {way: cpu_seconds(lambda way=way: work(way), rounds) for way in ("fused", "looped", "projected")}  # type: ignore[misc]
-        print(f"{about}, LSTM over time steps for {SAID} words, CPU milliseconds: "
-              + ", ".join(f"{way} {1000 * seconds:.0f}" for way, seconds in shown.items()))  # fmt: skip
+        print(
+            f"{about}, LSTM over time steps for {SAID} words, CPU milliseconds: "
+            + ", ".join(f"{way} {1000 * seconds:.0f}" for way, seconds in shown.items())
+        )
 
 
 def main() -> None:

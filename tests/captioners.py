@@ -14,7 +14,9 @@ from watchword.text.vocabulary import Vocabulary
 WORDS = "a man is the playing guitar and woman dog of running in park with ball on table".split()
 
 
-def write_captioner(folder: Path, seed: int = 0, streams: tuple[str, ...] = ("appearance",), max_time_steps: int = 6) -> Path:
+def write_captioner(
+    folder: Path, seed: int = 0, streams: tuple[str, ...] = ("appearance",), max_time_steps: int = 6
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = Vocabulary(WORDS)
     small = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "attention_size": 8}

@@ -84,8 +84,13 @@ class TorchVggish(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for width, wider, pooled in [
-            (1, 64, True), (64, 128, True), (128, 256, False), (256, 256, True), (256, 512, False), (512, 512, True),
-        ]:  # fmt: skip
+            (1, 64, True),
+            (64, 128, True),
+            (128, 256, False),
+            (256, 256, True),
+            (256, 512, False),
+            (512, 512, True),
+        ]:
             layers += [nn.Conv2d(width, wider, 3, padding=1), nn.ReLU()] + [nn.MaxPool2d(2)] * pooled
         self.features = nn.Sequential(*layers)
         sizes = [512 * 6 * 4, 4096, 4096, 128]

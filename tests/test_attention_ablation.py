@@ -24,9 +24,14 @@ WORDS = torch.tensor([[[4, 5, 6]]] * 2)
 
 @pytest.mark.parametrize(
     ("share", "expected"),
-    [(0.0, [0.1, 0.4, 0.2, 0.3]), (0.25, [0, 4 / 9, 2 / 9, 3 / 9]), (0.5, [0, 4 / 7, 0, 3 / 7]), (0.75, [0, 1, 0, 0]),
-     (1.0, [0, 0, 0, 0])],
-)  # fmt: skip
+    [
+        (0.0, [0.1, 0.4, 0.2, 0.3]),
+        (0.25, [0, 4 / 9, 2 / 9, 3 / 9]),
+        (0.5, [0, 4 / 7, 0, 3 / 7]),
+        (0.75, [0, 1, 0, 0]),
+        (1.0, [0, 0, 0, 0]),
+    ],
+)
 def test_a_share_of_the_real_weights_is_zero_and_the_others_sum_to_one(share: float, expected: list[float]) -> None:
     torch.testing.assert_close(keep_largest(WEIGHTS, REAL, share), torch.tensor([[[*expected, 0.0]]]))
 
@@ -40,8 +45,11 @@ def test_of_equal_weights_no_more_than_the_share_goes() -> None:
 def test_a_filter_gets_each_attention_by_name_and_changes_only_the_one_it_means(name: str) -> None:
     torch.manual_seed(0)
     model = build_model({"name": name, "hidden_size": 8}, {"appearance": 6, "motion": 4, "regions": 5}, 9).eval()
-    streams = {"appearance": noise_stream([5, 3]), "motion": noise_stream([2, 2], 1, 4),
-               "regions": noise_stream([3, 2], 3, 5)}  # fmt: skip
+    streams = {
+        "appearance": noise_stream([5, 3]),
+        "motion": noise_stream([2, 2], 1, 4),
+        "regions": noise_stream([3, 2], 3, 5),
+    }
     before = teacher_force(model, streams, WORDS, keep_attention=True)
     heard = set()
 

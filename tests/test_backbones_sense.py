@@ -69,10 +69,12 @@ def test_overlap_of_boxes_is_shared_area_over_joint_area() -> None:
 
 
 def test_the_best_boxes_are_taken_in_order_and_what_overlaps_them_is_dropped() -> None:
-    boxes = torch.tensor([
-        [[0.0, 0.0, 0.4, 0.4], [0.0, 0.0, 0.4, 0.3], [0.5, 0.5, 0.9, 0.9], [0.1, 0.6, 0.2, 0.7]],
-        [[0.0, 0.0, 0.4, 0.4], [0.6, 0.0, 1.0, 0.4], [0.0, 0.6, 0.4, 1.0], [0.6, 0.6, 1.0, 1.0]],
-    ])  # fmt: skip
+    boxes = torch.tensor(
+        [
+            [[0.0, 0.0, 0.4, 0.4], [0.0, 0.0, 0.4, 0.3], [0.5, 0.5, 0.9, 0.9], [0.1, 0.6, 0.2, 0.7]],
+            [[0.0, 0.0, 0.4, 0.4], [0.6, 0.0, 1.0, 0.4], [0.0, 0.6, 0.4, 1.0], [0.6, 0.6, 1.0, 1.0]],
+        ]
+    )
     scores = torch.tensor([[0.8, 0.9, 0.5, 0.001], [0.2, 0.3, 0.4, 0.5]])
     index, mask = best_apart(boxes, scores, k=3, lowest=0.01, overlap=0.5)
     assert index[0, :2].tolist() == [1, 2]  # box 0 lies on the better box 1
@@ -110,9 +112,14 @@ def test_a_weights_file_of_another_length_is_refused(tmp_path: Path) -> None:
         read_darknet(tmp_path / "other.weights")
 
 
-@pytest.mark.parametrize(("name", "thing", "inside"), [
-    ("astronaut", "person", (0.45, 0.4)), ("coffee", "cup", (0.5, 0.35)), ("cat", "cat", (0.5, 0.4)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "thing", "inside"),
+    [
+        ("astronaut", "person", (0.45, 0.4)),
+        ("coffee", "cup", (0.5, 0.35)),
+        ("cat", "cat", (0.5, 0.4)),
+    ],
+)
 def test_the_detector_knows_what_is_on_a_photo_and_where(
     detector: YoloTiny, name: str, thing: str, inside: tuple[float, float]
 ) -> None:
@@ -157,9 +164,16 @@ def test_the_detector_wants_bytes(detector: YoloTiny) -> None:
 
 def test_a_box_around_one_cell_gives_the_cell_and_around_two_their_mean() -> None:
     grid = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])  # (1, 1, 2, 2)
-    boxes = torch.tensor([[
-        [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.25, 0.75, 0.25, 0.75], [0.5, 0.25, 0.5, 0.25],
-    ]])  # fmt: skip
+    boxes = torch.tensor(
+        [
+            [
+                [0.0, 0.0, 0.5, 0.5],
+                [0.0, 0.0, 1.0, 1.0],
+                [0.25, 0.75, 0.25, 0.75],
+                [0.5, 0.25, 0.5, 0.25],
+            ]
+        ]
+    )
     cell, whole, point, between = pool_regions(grid, boxes)[0, :, 0].tolist()
     # 8 samples along 0..0.5 fall at -0.4375..0.4375 from the cell's middle; those beyond it lean to the neighbour:
     lean = sum((0.0625 + 0.125 * step) for step in range(4)) / 8  # mean weight of the second cell: 0.125
@@ -229,11 +243,15 @@ def test_a_file_that_is_not_tensorflow_lite_is_refused(tmp_path: Path) -> None:
 SECONDS = torch.arange(16000 * 5) / 16000
 
 
-@pytest.mark.parametrize(("sound", "name", "theirs"), [  # theirs: the 8-bit file itself, run by ai-edge-litert 2.3
-    (0.5 * torch.sin(2 * math.pi * 440 * SECONDS), "Sine wave", 0.949),
-    (0.5 * torch.sin(2 * math.pi * 1000 * SECONDS), "Beep, bleep", 0.959),
-    (torch.zeros(16000 * 5), "Silence", 0.801),
-], ids=["440 Hz", "1000 Hz", "silence"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sound", "name", "theirs"),
+    [  # theirs: the 8-bit file itself, run by ai-edge-litert 2.3
+        (0.5 * torch.sin(2 * math.pi * 440 * SECONDS), "Sine wave", 0.949),
+        (0.5 * torch.sin(2 * math.pi * 1000 * SECONDS), "Beep, bleep", 0.959),
+        (torch.zeros(16000 * 5), "Silence", 0.801),
+    ],
+    ids=["440 Hz", "1000 Hz", "silence"],
+)
 def test_the_ear_names_made_sounds_as_the_original_does(ear: YamNet, sound: Tensor, name: str, theirs: float) -> None:
     heard = ear.hear(sound)
     assert heard.vectors.shape == (9, 1024)

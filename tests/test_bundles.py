@@ -138,8 +138,11 @@ def test_a_packed_captioner_says_the_same_in_half_the_bytes(tmp_path: Path) -> N
     whole = CaptionerBundle(write_captioner(tmp_path / "whole"))
     packed = export([whole], tmp_path / "packed")
     assert {path.name for path in packed.folder.iterdir()} == {
-        "model.safetensors", "recipe.toml", "streams.json", "vocabulary.txt",
-    }  # fmt: skip
+        "model.safetensors",
+        "recipe.toml",
+        "streams.json",
+        "vocabulary.txt",
+    }
     tensors, _ = read_tensors(packed.folder / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     assert packed.settings() == whole.settings()
@@ -292,8 +295,9 @@ def test_where_captions_vote_their_agreement_is_the_sign_of_a_good_one() -> None
     assert confidence_features([-1.0, -3.0]) == {"mean_log_probability": -2.0}
     assert confidence_features([-1.0, -3.0], 0.4) == {"agreement": 0.4}
     assert confidence(None, confidence_features([-1.0], 0.4)) == 0.4
-    made_for_another_search = Calibration(0.0, {"mean_log_probability": 0.0}, {"mean_log_probability": 1.0},
-                                          {"mean_log_probability": 1.0}, {})  # fmt: skip
+    made_for_another_search = Calibration(
+        0.0, {"mean_log_probability": 0.0}, {"mean_log_probability": 1.0}, {"mean_log_probability": 1.0}, {}
+    )
     assert confidence(made_for_another_search, confidence_features([-1.0], 0.4)) == 0.4
 
 

@@ -166,9 +166,10 @@ def test_published_scores_of_nacf_are_reproduced(system: str) -> None:
         assert scores.corpus["CIDEr"] == pytest.approx(0.51426, abs=5e-4)  # their CIDEr differs on about 33 videos
     theirs = published["per_video_scores"]
     differing = [
-        video for row, video in enumerate(scores.videos)
+        video
+        for row, video in enumerate(scores.videos)
         if abs(float(theirs[video]["CIDEr"]) - scores.per_video["CIDEr"][row]) > 1e-6
-    ]  # fmt: skip
+    ]
     assert len(differing) < 60
 
 
@@ -262,9 +263,15 @@ def test_two_processes_may_build_the_same_index_at_once(own_cache: Path) -> None
         "index = ReferenceIndex(references)\n"
         "print(index.score({v: 'a man says' for v in references}, ['CIDEr']).corpus['CIDEr'])"
     )
-    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
-                                  env={"PYTHONPATH": "src", "WATCHWORD_CACHE": str(own_cache), "PATH": ""},
-                                  cwd=Path(__file__).parents[1]) for _ in range(2)]  # fmt: skip
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": "src", "WATCHWORD_CACHE": str(own_cache), "PATH": ""},
+            cwd=Path(__file__).parents[1],
+        )
+        for _ in range(2)
+    ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert outputs[0] == outputs[1] != b""
     assert len(list((own_cache / "references").iterdir())) == 1

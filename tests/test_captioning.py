@@ -407,8 +407,11 @@ def test_cuts_are_the_same_however_the_video_comes_in(long_video: Path) -> None:
     found = []
     for chunk in (1, 7, 500):
         cuts = HistogramCuts()
-        times = [cut for frames in iterate_frames(long_video, Rate(8.0), Squash(64, 48), chunk=chunk)
-                 for cut in cuts.feed(frames)]  # fmt: skip
+        times = [
+            cut
+            for frames in iterate_frames(long_video, Rate(8.0), Squash(64, 48), chunk=chunk)
+            for cut in cuts.feed(frames)
+        ]
         found.append(times + cuts.finish())
     assert found[0] == found[1] == found[2] == [5.0, 11.0, 12.0]
 
@@ -432,8 +435,11 @@ def test_the_network_for_cuts_sees_each_frame_once_in_the_middle_of_a_window() -
     found = []
     for chunk in (16, 230):
         cuts = TransNetCuts(Marks())  # type: ignore[arg-type]
-        some = [cut for begin in range(0, 230, chunk)
-                for cut in cuts.feed(Frames(pictures[begin:][:chunk], times[begin:][:chunk]))]  # fmt: skip
+        some = [
+            cut
+            for begin in range(0, 230, chunk)
+            for cut in cuts.feed(Frames(pictures[begin:][:chunk], times[begin:][:chunk]))
+        ]
         assert len(cuts.pictures) <= 120  # flat memory
         found.append(some + cuts.finish())
     assert found[0] == found[1] == [pytest.approx(62 / 25), pytest.approx(151 / 25)]
@@ -559,9 +565,12 @@ def test_a_name_of_any_bytes_is_written_in_every_format(captioner: Path, clip: P
 
 def test_neighbours_that_say_the_same_become_one() -> None:
     segments = [
-        said("a man is talking", 0, 8, 0.3), said("a man is talking", 8, 15, 0.6), said("a dog runs", 15, 20),
-        said("a dog runs", 25, 30), said("a dog is running with a ball", 30, 36),
-    ]  # fmt: skip
+        said("a man is talking", 0, 8, 0.3),
+        said("a man is talking", 8, 15, 0.6),
+        said("a dog runs", 15, 20),
+        said("a dog runs", 25, 30),
+        said("a dog is running with a ball", 30, 36),
+    ]
     joined = list(merge_similar(segments))
     assert [(segment.start, segment.end, segment.best.confidence) for segment in joined[:1]] == [
         (0, 15, 0.6)
@@ -587,13 +596,15 @@ def test_chapters_are_few_and_follow_each_other() -> None:
 # --- files ---------------------------------------------------------------------------------------------------------
 
 ODD = Description(
-    Path("a --> b & c.mp4"), 7300.0, "tiny",
+    Path("a --> b & c.mp4"),
+    7300.0,
+    "tiny",
     (
         said("fish & <chips> --> \n here", 0.0, 3.9996),
         said("a man 's dog", 3.9994, 4.0),
         said("the end", 4.0, 7300.0),
     ),
-)  # fmt: skip
+)
 STAMP = r"(\d{2,}):([0-5]\d):([0-5]\d)\.(\d{3})"
 
 

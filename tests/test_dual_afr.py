@@ -34,8 +34,15 @@ C3D_SHAPES = [[8, 28, 28], [4, 14, 14], [2, 7, 7], [1, 4, 4]]
 
 def small(**settings: object) -> DualAFR:
     torch.manual_seed(0)
-    values = {"hidden_size": 7, "embedding_size": 6, "attention_size": 5, "dropout": 0.0, "initial_range": 0.4,
-              "shapes": SHAPES, **settings}  # fmt: skip
+    values = {
+        "hidden_size": 7,
+        "embedding_size": 6,
+        "attention_size": 5,
+        "dropout": 0.0,
+        "initial_range": 0.4,
+        "shapes": SHAPES,
+        **settings,
+    }
     model = build_model({"name": "dual_afr", **values}, WIDTHS, 12)
     assert isinstance(model, DualAFR)
     return model.eval()
@@ -44,9 +51,11 @@ def small(**settings: object) -> DualAFR:
 def streams() -> dict[str, Stream]:
     """Two films, of two and three time steps of the deepest layer."""
     return {
-        "low": noise_stream([4, 6], 16, 3, seed=1), "middle": noise_stream([4, 6], 4, 4, seed=2),
-        "deep": noise_stream([2, 3], 4, 5, seed=3), "top": noise_stream([1, 2], 1, 6, seed=4),
-    }  # fmt: skip
+        "low": noise_stream([4, 6], 16, 3, seed=1),
+        "middle": noise_stream([4, 6], 4, 4, seed=2),
+        "deep": noise_stream([2, 3], 4, 5, seed=3),
+        "top": noise_stream([1, 2], 1, 6, seed=4),
+    }
 
 
 def plain_outputs(model: DualAFR, row: int, words: list[int]) -> list[Tensor]:
@@ -85,8 +94,10 @@ def test_the_equations_done_plainly_say_the_same() -> None:
 
 def test_the_first_word_is_said_of_the_top_vector_alone() -> None:
     model = small()
-    other = streams() | {name: noise_stream([2 * scale, 3 * scale], locations, WIDTHS[name], seed=9)
-                         for name, scale, locations in (("low", 2, 16), ("middle", 2, 4), ("deep", 1, 4))}  # fmt: skip
+    other = streams() | {
+        name: noise_stream([2 * scale, 3 * scale], locations, WIDTHS[name], seed=9)
+        for name, scale, locations in (("low", 2, 16), ("middle", 2, 4), ("deep", 1, 4))
+    }
     mine, theirs = (teacher_force(model, seen, CAPTIONS).outputs for seen in (streams(), other))
     assert torch.equal(mine[:, :, 0], theirs[:, :, 0])
     assert not torch.allclose(mine[:, :, 1], theirs[:, :, 1])
@@ -194,13 +205,23 @@ def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
     sizes = {name: (time_steps, side * side) for name, (time_steps, side, _) in zip(widths, C3D_SHAPES, strict=False)}
     torch.manual_seed(0)
     model = build_model(
-        {"name": "dual_afr", "shapes": C3D_SHAPES, "hidden_size": 4, "embedding_size": 4, "attention_size": 4,
-         "initial_range": 0.3}, widths, 12,
-    ).eval()  # fmt: skip
+        {
+            "name": "dual_afr",
+            "shapes": C3D_SHAPES,
+            "hidden_size": 4,
+            "embedding_size": 4,
+            "attention_size": 4,
+            "initial_range": 0.3,
+        },
+        widths,
+        12,
+    ).eval()
     both = {name: noise_stream([2 * steps, steps], cells, 2, seed=1) for name, (steps, cells) in sizes.items()}
     both["fc7"] = noise_stream([2, 1], 1, 3)
-    short = {name: Stream(*(part[1:, : max(1, part.shape[1] // 2)] for part in vars(stream).values()))
-             for name, stream in both.items()}  # fmt: skip
+    short = {
+        name: Stream(*(part[1:, : max(1, part.shape[1] // 2)] for part in vars(stream).values()))
+        for name, stream in both.items()
+    }
     together, alone = (
         teacher_force(model, seen, CAPTIONS[-len(seen["fc7"].values) :]).outputs for seen in (both, short)
     )
@@ -211,9 +232,11 @@ def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
 def test_padding_never_wins_in_a_window_that_is_half_a_film(largest: bool | None) -> None:
     """Three time steps pooled by two: the same alone and beside a film of six."""
     torch.manual_seed(0)
-    align = ConvolutionAlignment(2, 3, (2, 1, 1), "appendix") if largest is None else (
-        PoolingAlignment(2, 3, (2, 1, 1), largest)
-    )  # fmt: skip
+    align = (
+        ConvolutionAlignment(2, 3, (2, 1, 1), "appendix")
+        if largest is None
+        else (PoolingAlignment(2, 3, (2, 1, 1), largest))
+    )
     maps, real = torch.randn(1, 2, 3, 2, 2), torch.ones(1, 1, 3, 2, 2)
     longer, longer_real = (torch.nn.functional.pad(part, (0, 0, 0, 0, 0, 3)) for part in (maps, real))
     torch.testing.assert_close(align(longer, longer_real)[:, :2], align(maps, real))

@@ -22,9 +22,12 @@ from watchword.types import StreamArrays
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMALL = {
-    "name": "embedding_conditioned", "hidden_size": 16, "embedding_size": 8,
-    "sentence_embedding_size": 5, "examples": 7,
-}  # fmt: skip
+    "name": "embedding_conditioned",
+    "hidden_size": 16,
+    "embedding_size": 8,
+    "sentence_embedding_size": 5,
+    "examples": 7,
+}
 CAPTIONS = torch.tensor([[[5, 6, EOS]], [[7, EOS, PAD]], [[4, 9, EOS]]])
 
 
@@ -127,8 +130,14 @@ def test_a_meaning_that_is_given_is_said_as_one_that_is_guessed() -> None:
 
 def test_checkpoints_with_the_old_names_of_tensors_load() -> None:
     model = build_model(SMALL | {"attended_streams": ["appearance"]}, {"appearance": 6}, 14)
-    old = {"regression.mean": "guess.centre", "regression.scale": "guess.spread", "regression.weight": "guess.share",
-           "regression.output": "guess.known", "regression": "guess", "project_stream": "see"}  # fmt: skip
+    old = {
+        "regression.mean": "guess.centre",
+        "regression.scale": "guess.spread",
+        "regression.weight": "guess.share",
+        "regression.output": "guess.known",
+        "regression": "guess",
+        "project_stream": "see",
+    }
     tensors = {}
     for name, tensor in model.state_dict().items():
         new = next((new for new in old if name.startswith(f"{new}.")), None)
@@ -264,11 +273,16 @@ def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made:
     import watchword
 
     watchword.train(
-        RECIPES / "captioner_embedding.toml", f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
-        f"data.store={made / 'meaning'}", "model.hidden_size=32", "model.embedding_size=16",
-        "model.dropout=0", "selection.mbr_samples=0",
-        "phases=[{epochs=25,learning_rate=0.01}]", output=made / "spoken",
-    )  # fmt: skip
+        RECIPES / "captioner_embedding.toml",
+        f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
+        f"data.store={made / 'meaning'}",
+        "model.hidden_size=32",
+        "model.embedding_size=16",
+        "model.dropout=0",
+        "selection.mbr_samples=0",
+        "phases=[{epochs=25,learning_rate=0.01}]",
+        output=made / "spoken",
+    )
     run("captioner_join.py", made / "spoken", made / "meaning", made / "features", made / "films")
     captioner = Captioner.load(made / "films")
     said = [caption.text for caption in captioner.caption_stored(["video0", "video5", "video10", "video15"])]

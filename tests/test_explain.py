@@ -105,7 +105,7 @@ def test_places_that_nobody_looked_at_and_tiny_weights_are_not_kept() -> None:
         lambda values: values["segments"][0].update(start=float("nan")),
         lambda values: values["segments"][0].update(words="dog"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_explanation_is_one_clear_line(change: Any) -> None:
     values = json.loads(json.dumps(explanation().values()))
     change(values)
@@ -364,9 +364,10 @@ def test_the_video_plays_with_its_sound_and_then_word_by_word(clip: Path, tmp_pa
 def test_a_timeline_of_segments_and_a_silent_video_become_videos_too(tmp_path: Path) -> None:
     silent = write_film(tmp_path / "silent.mp4", [numbered(index) for index in range(12)])
     write_explained(
-        explanation(segment(end=0.2), segment("a much longer caption than the other one", heads={}, start=0.2)), silent,
+        explanation(segment(end=0.2), segment("a much longer caption than the other one", heads={}, start=0.2)),
+        silent,
         tmp_path / "seen.mp4",
-    )  # fmt: skip
+    )
     with av.open(str(tmp_path / "seen.mp4")) as container:
         assert [stream.type for stream in container.streams] == ["video"]
         assert len(list(container.decode(video=0))) == 12  # no word by word of several segments
@@ -493,8 +494,12 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     from watchword.training import loop
 
     run("research", "shapes", tmp_path / "data", "--count", "20", "--streams", "appearance,regions", "--write-videos")
-    data = {"captions": tmp_path / "data" / "captions.jsonl", "store": tmp_path / "data" / "store",
-            "streams": ("appearance", "regions"), "min_count": 1}  # fmt: skip
+    data = {
+        "captions": tmp_path / "data" / "captions.jsonl",
+        "store": tmp_path / "data" / "store",
+        "streams": ("appearance", "regions"),
+        "min_count": 1,
+    }
     model = {"name": "hierarchical", **TINY}
     recipe = Recipe.read({"data": data, "model": model, "phases": [{"epochs": 1, "learning_rate": 0.01}]}, "test")
     trained = loop.train(recipe, tmp_path / "run")
@@ -504,7 +509,9 @@ def test_a_run_on_drawn_features_is_explained_from_its_store(tmp_path: Path) -> 
     made = Explanation.read(json.loads((tmp_path / "seen.json").read_text()))
     assert made.segments[0].heads["regions"].boxes.ndim == 3
     run("explain", trained.folder, video, "--output", tmp_path / "seen.png", "--stream", "appearance")
-    assert "no video file" in run("explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1)
+    assert "no video file" in run(
+        "explain", trained.folder, video, "--videos", tmp_path / "run", "--format", "png", code=1
+    )
     assert "no such video" in run("explain", trained.folder, "vide", "--format", "png", code=1)
     video = next((tmp_path / "data").rglob(f"{other}.mp4"))
     moved = shutil.copy(video, tmp_path / "elsewhere.mp4")

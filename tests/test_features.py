@@ -510,8 +510,17 @@ def test_ray_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch, 
 def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
     """One short film with sound through all of them; fetches weights that are not here."""
     path = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(30)], tone=440.0, tone_seconds=1.2)
-    names = ["appearance", "appearance_grid", "motion", "motion_grid", "motion_layers", "regions", "flow", "flow_grid",
-             "audio"]  # fmt: skip
+    names = [
+        "appearance",
+        "appearance_grid",
+        "motion",
+        "motion_grid",
+        "motion_layers",
+        "regions",
+        "flow",
+        "flow_grid",
+        "audio",
+    ]
     words = [f"{name}.moments={1 if 'motion' in name or 'flow' in name else 3}" for name in names[:-1]]
     found = Extraction(prepare(tmp_path, names, words)).arrays(path, names, [])
     assert {name: arrays.values.shape for name, arrays in found.items()} == {
@@ -545,10 +554,18 @@ def test_a_frame_is_sampled_once_and_short_videos_have_fewer(frames: int, expect
 
 # The keys of stores: hours of extraction hang on them. A field may be renamed, its alias in the hash may not.
 KEYS = {
-    "appearance": "152b40aa", "appearance_token": "152b40aa", "appearance_grid": "152b40aa",
-    "appearance_layers": "152b40aa", "motion": "d896f22b", "motion_grid": "d896f22b", "motion_layers": "d896f22b",
-    "regions": "07681948", "flow": "a46f2c62", "flow_grid": "a46f2c62", "audio": "f4c7c0b8",
-}  # fmt: skip
+    "appearance": "152b40aa",
+    "appearance_token": "152b40aa",
+    "appearance_grid": "152b40aa",
+    "appearance_layers": "152b40aa",
+    "motion": "d896f22b",
+    "motion_grid": "d896f22b",
+    "motion_layers": "d896f22b",
+    "regions": "07681948",
+    "flow": "a46f2c62",
+    "flow_grid": "a46f2c62",
+    "audio": "f4c7c0b8",
+}
 
 
 def test_the_store_key_of_every_default_spec_stays_what_it_was() -> None:

@@ -86,8 +86,14 @@ def hdf5_packed(folder: Path, **arrays: Any) -> Path:
 
 
 KINDS = [
-    npz_per_video, npz_packed, npz_packed_column_by_column, npy_folder, hdf5_per_video, hdf5_in_groups, hdf5_packed,
-]  # fmt: skip
+    npz_per_video,
+    npz_packed,
+    npz_packed_column_by_column,
+    npy_folder,
+    hdf5_per_video,
+    hdf5_in_groups,
+    hdf5_packed,
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -206,9 +212,17 @@ def test_bad_videos_are_listed_and_the_rest_is_imported(tmp_path: Path) -> None:
     nan, large = frames(), frames() * 1e6
     nan[1, 2] = np.nan
     file = npz_per_video(
-        tmp_path, a=frames(), nan=nan, large=large, text=np.array(["x"]), objects=np.array([{}], dtype=object),
-        narrow=frames(width=3), empty=np.zeros((0, 4)), deep=np.zeros((1, 1, 1, 1, 1)), z=frames(),
-    )  # fmt: skip
+        tmp_path,
+        a=frames(),
+        nan=nan,
+        large=large,
+        text=np.array(["x"]),
+        objects=np.array([{}], dtype=object),
+        narrow=frames(width=3),
+        empty=np.zeros((0, 4)),
+        deep=np.zeros((1, 1, 1, 1, 1)),
+        z=frames(),
+    )
     result = run(file, tmp_path / "store")
     assert result.exit_code == 1
     assert Store(tmp_path / "store").videos("appearance") == ["a", "z"]
@@ -345,8 +359,11 @@ def test_the_error_line_reaches_the_terminal_without_a_traceback(tmp_path: Path)
     words = ["features", "import", str(tmp_path / "none.npz"), "--store", str(tmp_path), "--stream", "s"]
     result = subprocess.run(
         [sys.executable, "-m", "watchword", *words],
-        env=os.environ | {"PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 1
     assert result.stderr.startswith("watchword: no such file or folder: ")
     assert result.stderr.count("\n") == 1

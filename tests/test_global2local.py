@@ -23,8 +23,11 @@ def small(**settings: object) -> Global2Local:
 
 
 def streams(frames: int = 9, clips: int = 9, with_regions: int = 3) -> dict[str, Stream]:
-    made = {"appearance": noise_stream([frames] * 2, 1, 6, seed=1), "motion": noise_stream([clips] * 2, 1, 4, seed=2),
-            "regions": noise_stream([with_regions] * 2, 4, 5, seed=3)}  # fmt: skip
+    made = {
+        "appearance": noise_stream([frames] * 2, 1, 6, seed=1),
+        "motion": noise_stream([clips] * 2, 1, 4, seed=2),
+        "regions": noise_stream([with_regions] * 2, 4, 5, seed=3),
+    }
     every = {"appearance": frames, "motion": clips, "regions": with_regions}
     times = {name: (torch.arange(count) + 0.5) * 9 / count for name, count in every.items()}
     return {name: Stream(one.values, one.mask, times[name].expand(2, -1), one.boxes) for name, one in made.items()}
@@ -86,8 +89,9 @@ def test_the_choice_learns_through_the_sampler_and_not_through_argmax() -> None:
         torch.nn.init.zeros_(model.embed_aligned.weight)
         torch.nn.init.constant_(model.embed_aligned.bias, -1.0)
         teacher_force(model, streams(), WORDS).outputs.sum().backward()
-        gradients[sampler] = sum(float(one.grad.abs().sum()) for one in model.attend["aligned"].parameters()
-                                 if one.grad is not None)  # fmt: skip
+        gradients[sampler] = sum(
+            float(one.grad.abs().sum()) for one in model.attend["aligned"].parameters() if one.grad is not None
+        )
     assert gradients["gumbel"] > 0
     assert gradients["argmax"] == 0
 

@@ -36,10 +36,17 @@ BANNED = {
 }
 # Names of options, tables and files of version 0.1 that are still read, lists of English words, blind studies.
 ALLOWED = {
-    "config.py", "features/specs.py", "text/caption_words.py", "cli/main.py", "explain/attention.py",
-    "library/database.py", "library/library.py", "server/storage.py", "research/study/__init__.py",
+    "config.py",
+    "features/specs.py",
+    "text/caption_words.py",
+    "cli/main.py",
+    "explain/attention.py",
+    "library/database.py",
+    "library/library.py",
+    "server/storage.py",
+    "research/study/__init__.py",
     "research/study/commands.py",
-}  # fmt: skip
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -93,9 +93,13 @@ def test_a_frame_without_objects_is_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("variant", "heard"),
-    [("ha", ["appearance", "motion", CHOSEN]), ("ta_b1", ["appearance", "motion"]),
-     ("ta_b2", ["appearance", "motion", "regions"]), ("na", ["appearance", "motion", "regions"])],
-)  # fmt: skip
+    [
+        ("ha", ["appearance", "motion", CHOSEN]),
+        ("ta_b1", ["appearance", "motion"]),
+        ("ta_b2", ["appearance", "motion", "regions"]),
+        ("na", ["appearance", "motion", "regions"]),
+    ],
+)
 def test_each_variant_hears_what_table_1_says(variant: str, heard: list[str]) -> None:
     assert list(model(variant).sources) == heard
 
@@ -265,9 +269,19 @@ def test_a_sweep_is_a_table_and_a_picture_and_does_nothing_twice(shapes: Path, t
         epochs = 1
         loss = {{ name = "information" }}
     """)
-    words = ["research", "sweep", toml, "--over", "phases.0.loss.trade_off=0.3,0.5",
-             "--over", "phases.0.loss.gamma=1,2",
-             "--beam", 1, "--output", tmp_path / "sweep"]  # fmt: skip
+    words = [
+        "research",
+        "sweep",
+        toml,
+        "--over",
+        "phases.0.loss.trade_off=0.3,0.5",
+        "--over",
+        "phases.0.loss.gamma=1,2",
+        "--beam",
+        1,
+        "--output",
+        tmp_path / "sweep",
+    ]
     assert "trade_off" in run_command(*words)
     rows = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
     assert [row["settings"] for row in rows][1] == {"phases.0.loss.trade_off": "0.3", "phases.0.loss.gamma": "2"}

@@ -25,11 +25,13 @@ REFERENCES = {
 }
 MATERIAL = Material(VOCABULARY, REFERENCES, num_words=30, max_words=5)
 STREAMS = {"appearance": noise_stream([2, 3, 2])}
-CAPTIONS = torch.tensor([
-    [[BOS, 4, 5, 6, EOS], [BOS, 4, UNK, 6, EOS]],
-    [[BOS, 4, 7, 6, EOS], [BOS, 4, 7, EOS, PAD]],
-    [[BOS, 4, 7, EOS, PAD], [PAD] * 5],
-])  # fmt: skip
+CAPTIONS = torch.tensor(
+    [
+        [[BOS, 4, 5, 6, EOS], [BOS, 4, UNK, 6, EOS]],
+        [[BOS, 4, 7, 6, EOS], [BOS, 4, 7, EOS, PAD]],
+        [[BOS, 4, 7, EOS, PAD], [PAD] * 5],
+    ]
+)
 BATCH = Batch(("v", "w", "x"), STREAMS, CAPTIONS)
 
 

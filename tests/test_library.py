@@ -261,8 +261,10 @@ def test_a_puppy_finds_a_dog(tmp_path: Path) -> None:
     add(library, "a dog runs", "a band plays", said("a dog runs", 0.9), "a dog and a cat sit")
     hits = library.search("a puppy", semantic=True)
     assert [(hit.caption, hit.start) for hit in hits] == [
-        ("a dog runs", 20.0), ("a dog runs", 0.0), ("a dog and a cat sit", 30.0),
-    ]  # fmt: skip
+        ("a dog runs", 20.0),
+        ("a dog runs", 0.0),
+        ("a dog and a cat sit", 30.0),
+    ]
     assert hits[0].rank == pytest.approx(1.0, abs=1e-3)
     assert hits[0].pieces == (("a dog runs", False),)
     assert library.count_hits("a puppy", semantic=True) == 3
@@ -791,8 +793,13 @@ def version_1(tmp_path: Path) -> Path:
     head = {"times": [1.5], "boxes": [[0, 0, 1, 1]], "weights": [[[1]]]}
     words = [{"word": "dogs", "probability": 0.25}]
     shot = {"start": 0, "end": 2, "sentence": "dogs", "confidence": 0.5, "words": words, "marks": [], "bars": []}
-    evidence = {"version": 1, "film": "a.mp4", "seconds": 2, "captioner": "light",
-                "shots": [{**shot, "streams": {"appearance": head}}]}  # fmt: skip
+    evidence = {
+        "version": 1,
+        "film": "a.mp4",
+        "seconds": 2,
+        "captioner": "light",
+        "shots": [{**shot, "streams": {"appearance": head}}],
+    }
     connection = sqlite3.connect(path)
     connection.executescript(VERSION_1)
     connection.execute(

@@ -313,10 +313,15 @@ def matches_of_pairs(draw: st.DrawFn) -> list[tuple[int, int, list[tuple[int, in
             first, second = draw(st.integers(0, reference - 1)), draw(st.integers(0, hypothesis - 1))
             kind = draw(st.integers(0, 4))
             longest = 1 if kind < 3 else 3
-            matches.append((
-                first, draw(st.integers(1, min(longest, reference - first))),
-                second, draw(st.integers(1, min(longest, hypothesis - second))), kind,
-            ))  # fmt: skip
+            matches.append(
+                (
+                    first,
+                    draw(st.integers(1, min(longest, reference - first))),
+                    second,
+                    draw(st.integers(1, min(longest, hypothesis - second))),
+                    kind,
+                )
+            )
         pairs.append((reference, hypothesis, matches))
     return pairs
 

@@ -11,8 +11,10 @@ from watchword.metrics.statistics import bootstrap, compare, diversity, mean_of_
 
 NAMES = [f"v{number}" for number in range(60)]
 VERBS = ["runs", "sleeps", "eats", "jumps", "sings"]
-REFERENCES = {name: [f"a dog {VERBS[number % 5]} in the park", f"the dog {VERBS[number % 5]}"]
-              for number, name in enumerate(NAMES)}  # fmt: skip
+REFERENCES = {
+    name: [f"a dog {VERBS[number % 5]} in the park", f"the dog {VERBS[number % 5]}"]
+    for number, name in enumerate(NAMES)
+}
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +24,10 @@ def own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scored(right: float, metrics: tuple[str, ...] = ("BLEU", "ROUGE_L", "CIDEr")) -> Scores:
-    sentences = {name: f"a dog {VERBS[number % 5]}" if number < right * 60 else "a cat looks at a wall now"
-                 for number, name in enumerate(NAMES)}  # fmt: skip
+    sentences = {
+        name: f"a dog {VERBS[number % 5]}" if number < right * 60 else "a cat looks at a wall now"
+        for number, name in enumerate(NAMES)
+    }
     return ReferenceIndex(REFERENCES).score(sentences, metrics)
 
 

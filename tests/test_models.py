@@ -13,19 +13,27 @@ from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 
 NUM_WORDS = 14
 LENGTHS = [5, 3, 4]
-CAPTIONS = torch.tensor([
-    [[BOS, 5, 6, EOS, PAD, PAD], [BOS, 7, 8, 9, 10, EOS]],
-    [[BOS, 11, EOS, PAD, PAD, PAD], [BOS, 4, 4, 13, EOS, PAD]],
-    [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
-])  # fmt: skip
+CAPTIONS = torch.tensor(
+    [
+        [[BOS, 5, 6, EOS, PAD, PAD], [BOS, 7, 8, 9, 10, EOS]],
+        [[BOS, 11, EOS, PAD, PAD, PAD], [BOS, 4, 4, 13, EOS, PAD]],
+        [[BOS, 12, 5, 7, EOS, PAD], [PAD, PAD, PAD, PAD, PAD, PAD]],
+    ]
+)
 
 G2L: dict[str, object] = {
-    "feature_size": 16, "aligned_size": 8, "attention_size": 12, "region_stream": "appearance",
-}  # fmt: skip
+    "feature_size": 16,
+    "aligned_size": 8,
+    "attention_size": 12,
+    "region_stream": "appearance",
+}
 STATS: dict[str, object] = {"feature_size": 16, "attention_size": 16}
 DUAL_AFR: dict[str, object] = {
-    "layers": ["appearance", "motion"], "shapes": [[1, 1, 2], [1, 1, 1]], "attention_size": 16, "initial_range": 0.4,
-}  # fmt: skip
+    "layers": ["appearance", "motion"],
+    "shapes": [[1, 1, 2], [1, 1, 1]],
+    "attention_size": 16,
+    "initial_range": 0.4,
+}
 # "model variant" -> what it must be told about the streams of these tests; a model without variants stands by itself
 VARIANTS: dict[str, dict[str, object]] = {
     "hierarchical na": {"variant": "na", "objects": "appearance"},
@@ -164,8 +172,9 @@ def absent(stream: str, video: int = 1) -> dict[str, Stream]:
 
 def nothing(width: int) -> Stream:
     """The stream as it is padded where no video of the batch has it: one location, not real."""
-    return Stream(torch.zeros(1, 1, 1, width), torch.zeros(1, 1, 1, dtype=torch.bool), torch.zeros(1, 1),
-                  torch.zeros(1, 1, 1, 4))  # fmt: skip
+    return Stream(
+        torch.zeros(1, 1, 1, width), torch.zeros(1, 1, 1, dtype=torch.bool), torch.zeros(1, 1), torch.zeros(1, 1, 1, 4)
+    )
 
 
 LACKING = pytest.mark.parametrize("stream", ["appearance", "motion"])

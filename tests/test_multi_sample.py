@@ -31,9 +31,17 @@ class Told(nn.Module):
 def model_of(hard: str) -> tuple[DualAFR, Batch]:
     torch.manual_seed(1)
     settings = {
-        "name": "dual_afr", "variant": "hard", "hard": hard, "layers": ["low", "deep"], "top": "deep", "dropout": 0.0,
-        "hidden_size": 5, "embedding_size": 4, "attention_size": 4, "initial_range": 0.9,
-    }  # fmt: skip
+        "name": "dual_afr",
+        "variant": "hard",
+        "hard": hard,
+        "layers": ["low", "deep"],
+        "top": "deep",
+        "dropout": 0.0,
+        "hidden_size": 5,
+        "embedding_size": 4,
+        "attention_size": 4,
+        "initial_range": 0.9,
+    }
     model = build_model(settings, {"low": 3, "deep": 3}, 8).double()
     streams = {"low": noise_stream([2], 1, 3, seed=1), "deep": noise_stream([2], 1, 3, seed=2)}
     doubled = {name: type(one)(one.values.double(), one.mask, one.times, one.boxes) for name, one in streams.items()}

@@ -114,13 +114,18 @@ def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -
         for word in range(len(words)):
             weights[word, word % 4, word % 4] = 0.85
         times = [start + (end - start) * (moment + 0.5) / 4 for moment in range(4)]
-        told.append({
-            "start": start, "end": end, "caption": text, "confidence": 0.5,
-            "words": [{"word": word, "probability": 0.5} for word in words],
-            "heads": {"grid": {"times": times, "boxes": cells, "weights": weights.tolist()}},
-            "marks": [{"kind": "key_frame", "word": None, "seconds": times[0]}],
-            "bars": [{"title": "layers", "names": ["low", "high"], "weights": [[0.25, 0.75]] * len(words)}],
-        })  # fmt: skip
+        told.append(
+            {
+                "start": start,
+                "end": end,
+                "caption": text,
+                "confidence": 0.5,
+                "words": [{"word": word, "probability": 0.5} for word in words],
+                "heads": {"grid": {"times": times, "boxes": cells, "weights": weights.tolist()}},
+                "marks": [{"kind": "key_frame", "word": None, "seconds": times[0]}],
+                "bars": [{"title": "layers", "names": ["low", "high"], "weights": [[0.25, 0.75]] * len(words)}],
+            }
+        )
     return {"version": 2, "video": name, "seconds": segments[-1][1], "captioner": "drawn", "segments": told}
 
 
@@ -418,8 +423,14 @@ def test_a_full_queue_is_told_and_tried_again(page: Any, tmp_path: Path) -> None
     """The server's own refusal is tested with the server; here it is played, to come at the right moment."""
     full = json.dumps({"error": "16 videos are waiting."})
     refusals = [{"status": 429, "headers": {"Retry-After": "1"}, "body": full}]
-    page.route("**/api/videos", lambda route: route.fulfill(**refusals.pop()) if refusals else route.fulfill(
-        status=422, body=json.dumps({"error": "seen again"})))  # fmt: skip
+    page.route(
+        "**/api/videos",
+        lambda route: (
+            route.fulfill(**refusals.pop())
+            if refusals
+            else route.fulfill(status=422, body=json.dumps({"error": "seen again"}))
+        ),
+    )
     drop(page, write_film(tmp_path / "later.mp4", [numbered(1)] * 5))
     expect(page.locator(".job-line")).to_have_text("16 videos are waiting: it is sent again by itself in 1 second.")
     expect(page.locator(".job-line")).to_have_text("seen again")
@@ -459,9 +470,11 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
             grid = segment["heads"].pop("grid")
             even = np.full_like(grid["weights"], 1 / 16).tolist()
             segment["heads"] = {
-                "temporal:appearance": grid, "spatial:appearance_grid": {**grid, "weights": even},
-                "appearance": grid, "aligned:appearance": grid,
-            }  # fmt: skip
+                "temporal:appearance": grid,
+                "spatial:appearance_grid": {**grid, "weights": even},
+                "appearance": grid,
+                "aligned:appearance": grid,
+            }
         route.fulfill(json=told)
 
     page.route("**/api/videos/*/attention", several)

@@ -29,8 +29,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_words_of_the_command_line_go_over_the_file(path: Path) -> None:
-    words = ["phases.0.learning_rate=2e-4", "model.hidden_size=64", "data.streams=['a', 'b']", "seed=7",
-             "phases.0.schedule.decay=0.5", "about=two words"]  # fmt: skip
+    words = [
+        "phases.0.learning_rate=2e-4",
+        "model.hidden_size=64",
+        "data.streams=['a', 'b']",
+        "seed=7",
+        "phases.0.schedule.decay=0.5",
+        "about=two words",
+    ]
     recipe = read_recipe(path, words)
     assert recipe.phases[0].learning_rate == 2e-4
     assert recipe.model["hidden_size"] == 64

@@ -38,11 +38,13 @@ from watchword.types import Hypothesis
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}
-CAPTIONS = torch.tensor([
-    [[BOS, 5, 6, EOS, PAD], [BOS, 7, 8, 9, EOS]],
-    [[BOS, 4, EOS, PAD, PAD], [BOS, 4, 4, 8, EOS]],
-    [[BOS, 9, 5, 7, EOS], [PAD, PAD, PAD, PAD, PAD]],
-])  # fmt: skip
+CAPTIONS = torch.tensor(
+    [
+        [[BOS, 5, 6, EOS, PAD], [BOS, 7, 8, 9, EOS]],
+        [[BOS, 4, EOS, PAD, PAD], [BOS, 4, 4, 8, EOS]],
+        [[BOS, 9, 5, 7, EOS], [PAD, PAD, PAD, PAD, PAD]],
+    ]
+)
 ROWS = torch.tensor([[0, 1], [1, 0], [2, -1]])
 REFERENCES = {"a": ["one", "two"], "b": ["three", "four"], "c": ["five", "six", "seven"]}
 
@@ -306,18 +308,31 @@ def schedule(data: Path, **changes: Any) -> Recipe:
     """The phases of the paper, small."""
     common = {"learning_rate": 0.01, "sampling": {"rate": 0.25}}
     values: dict[str, Any] = {
-        "seed": 3, "save_minutes": 0,
-        "data": {"captions": data / "captions.jsonl", "store": data / "store", "streams": ("appearance_grid",),
-                 "videos_per_batch": 8, "captions_per_video": 6, "min_count": 1, "max_words": 15, "max_time_steps": 8},
+        "seed": 3,
+        "save_minutes": 0,
+        "data": {
+            "captions": data / "captions.jsonl",
+            "store": data / "store",
+            "streams": ("appearance_grid",),
+            "videos_per_batch": 8,
+            "captions_per_video": 6,
+            "min_count": 1,
+            "max_words": 15,
+            "max_time_steps": 8,
+        },
         "model": SMALL | {"dropout": 0.2},
         "phases": [
             {"epochs": 1, "loss": {"name": "first_look"}} | common,
             {"epochs": 2, "loss": {"name": "refocusing"}, "forget_best": True} | common,
             {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common,
-            {"epochs": 1, "begin": "best", "learning_rate": 0.001,
-             "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0, "ROUGE_L": 1.0}, "rollouts": 2}},
+            {
+                "epochs": 1,
+                "begin": "best",
+                "learning_rate": 0.001,
+                "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0, "ROUGE_L": 1.0}, "rollouts": 2},
+            },
         ],
-    }  # fmt: skip
+    }
     return Recipe.read(values | changes, "test")
 
 
@@ -385,8 +400,11 @@ def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path)
 def test_the_recipe_holds_the_schedule_of_the_paper() -> None:
     recipe = read_recipe(Path(__file__).parents[1] / "recipes" / "msrvtt_refocus.toml")
     assert [phase.loss["name"] for phase in recipe.phases] == [
-        "first_look", "refocusing", "fixed_focus", "self_critical",
-    ]  # fmt: skip
+        "first_look",
+        "refocusing",
+        "fixed_focus",
+        "self_critical",
+    ]
     assert recipe.phases[0].epochs == 5
     assert recipe.phases[1].loss["beta"] == 0.03
     assert set(recipe.phases[3].loss["rewards"]) == {"CIDEr", "ROUGE_L"}
@@ -435,8 +453,19 @@ def test_the_strip_has_a_yellow_and_a_red_border() -> None:
 
 
 def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> None:
-    drawn = CliRunner().invoke(app, ["research", "shapes", str(tmp_path / "data"), "--count", "20",
-                                     "--streams", "appearance_grid", "--write-videos"])  # fmt: skip
+    drawn = CliRunner().invoke(
+        app,
+        [
+            "research",
+            "shapes",
+            str(tmp_path / "data"),
+            "--count",
+            "20",
+            "--streams",
+            "appearance_grid",
+            "--write-videos",
+        ],
+    )
     assert drawn.exit_code == 0
     phases = [{"epochs": 1, "learning_rate": 0.01, "loss": {"name": "refocusing"}}]
     run = loop.train(schedule(tmp_path / "data", phases=phases), tmp_path / "run")

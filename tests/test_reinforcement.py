@@ -200,9 +200,19 @@ def test_every_model_learns_from_rewards(name: str) -> None:
 def test_a_phase_of_rewards_follows_cross_entropy_and_resumes_bit_for_bit(shapes: Path, tmp_path: Path) -> None:
     phases = [
         {"epochs": 2, "learning_rate": 0.02, "sampling": {"rate": 0.2}},
-        {"epochs": 2, "learning_rate": 0.001, "begin": "best", "loss": {
-            "name": "reinforce", "baseline": "moving", "rollouts": 3, "cross_entropy": 0.2, "rewards": {"CIDEr": 1.0}}},
-    ]  # fmt: skip
+        {
+            "epochs": 2,
+            "learning_rate": 0.001,
+            "begin": "best",
+            "loss": {
+                "name": "reinforce",
+                "baseline": "moving",
+                "rollouts": 3,
+                "cross_entropy": 0.2,
+                "rewards": {"CIDEr": 1.0},
+            },
+        },
+    ]
     whole = recipe(shapes, phases=phases, save_minutes=0)
     loop.train(whole, tmp_path / "whole")
 

@@ -25,9 +25,18 @@ LAYERS = (
 )
 LAYER_OF = {package: number for number, layer in enumerate(LAYERS) for package in layer}
 WITHOUT_TORCH = {
-    "errors", "types", "atomic_io", "downloads", "config", "text", "video", "metrics", "explain", "library",
+    "errors",
+    "types",
+    "atomic_io",
+    "downloads",
+    "config",
+    "text",
+    "video",
+    "metrics",
+    "explain",
+    "library",
     "server",
-}  # fmt: skip
+}
 
 
 def package_of(path: Path) -> str:

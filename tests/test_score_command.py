@@ -94,8 +94,14 @@ def test_document_frequencies_come_from_training_captions_when_asked(files: list
 
 def test_a_mistake_is_one_line_and_status_one(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "watchword", "score", "none.json", "none.json"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
-                            env={"PYTHONPATH": "src", "PATH": "", "WATCHWORD_CACHE": str(tmp_path)})  # fmt: skip
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+        env={"PYTHONPATH": "src", "PATH": "", "WATCHWORD_CACHE": str(tmp_path)},
+    )
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr.strip() == "watchword: cannot read none.json: No such file or directory"

@@ -21,13 +21,19 @@ def written(folder: Path, content: Any, name: str = "file.json") -> Path:
     "content",
     [
         {"v1": ["a", "b"], "2": ["c"]},
-        {"annotations": [{"image_id": "v1", "caption": "a", "id": 1}, {"image_id": 2, "caption": "c", "id": 2},
-                         {"image_id": "v1", "caption": "b", "id": 3}], "images": []},
+        {
+            "annotations": [
+                {"image_id": "v1", "caption": "a", "id": 1},
+                {"image_id": 2, "caption": "c", "id": 2},
+                {"image_id": "v1", "caption": "b", "id": 3},
+            ],
+            "images": [],
+        },
         '{"video": "v1", "captions": ["a", "b"]}\n{"video": 2, "captions": ["c"]}\n',
         '{"video": "v1", "split": "val", "captions": ["a", "b"]}\n\n{"video": "2", "split": "val", "captions": ["c"]}',
         {"v1": [{"caption": "a"}, {"caption": "b"}], "2": [{"caption": "c"}]},
     ],
-)  # fmt: skip
+)
 def test_references_are_read_from_each_format(tmp_path: Path, content: Any) -> None:
     assert read_references(written(tmp_path, content)) == {"v1": ["a", "b"], "2": ["c"]}
 

@@ -85,8 +85,12 @@ def test_a_video_is_uploaded_described_shown_searched_and_deleted(video: bytes, 
 
         (row,) = client.get("/api/videos").json["videos"]
         assert {key: row[key] for key in ("id", "name", "caption", "confidence", "segments")} == {
-            "id": number, "name": "beach.mp4", "caption": "a dog runs", "confidence": 0.7, "segments": 2,
-        }  # fmt: skip
+            "id": number,
+            "name": "beach.mp4",
+            "caption": "a dog runs",
+            "confidence": 0.7,
+            "segments": 2,
+        }
         shown = client.get(f"/api/videos/{number}").json
         assert shown["warnings"] == ["one line of damage"]
         assert shown["segments"][0]["alternatives"] == [{"caption": "a cat runs", "confidence": 0.2}]
@@ -114,9 +118,13 @@ def test_a_video_is_uploaded_described_shown_searched_and_deleted(video: bytes, 
 def test_every_format_of_the_writers_can_be_downloaded(client: Client, video: bytes) -> None:
     number = client.described(video, "Fête <1>.mp4")
     begins = {
-        "descriptions.vtt": "WEBVTT", "chapters.vtt": "WEBVTT", "subtitles.srt": "1\n00:00:00,000 --> 00:00:00,500",
-        "description.json": "{", "description.csv": "video,start,end", "description.txt": "0:00:00 - ",
-    }  # fmt: skip
+        "descriptions.vtt": "WEBVTT",
+        "chapters.vtt": "WEBVTT",
+        "subtitles.srt": "1\n00:00:00,000 --> 00:00:00,500",
+        "description.json": "{",
+        "description.csv": "video,start,end",
+        "description.txt": "0:00:00 - ",
+    }
     for name, begin in begins.items():
         shown = client.get(f"/api/videos/{number}/{name}")
         assert shown.status == 200
@@ -181,9 +189,15 @@ def test_a_job_tells_how_far_it_is_until_it_is_done(video: bytes, tmp_path: Path
         assert b"content-type: text/event-stream" in rest
         events = [json.loads(event) for event in re.findall(rb"(?m)^data: (.*)$", rest)]
         assert events[0] | {"id": 0} == {
-            "id": 0, "name": "clip.mp4", "state": "working", "done_seconds": 0.5, "seconds": 1.0,
-            "caption_so_far": "a dog", "video": None, "error": None,
-        }  # fmt: skip
+            "id": 0,
+            "name": "clip.mp4",
+            "state": "working",
+            "done_seconds": 0.5,
+            "seconds": 1.0,
+            "caption_so_far": "a dog",
+            "video": None,
+            "error": None,
+        }
         assert (events[-1]["state"], events[-1]["caption_so_far"]) == ("done", "a dog runs")
         assert client.get("/api/jobs/nosuch/events").status == 404
 
@@ -265,8 +279,9 @@ def test_a_hostile_name_is_only_text(name: str, shared: tuple[Client, Service], 
     saved = client.get(f"/api/videos/{number}/description.txt?download=1")
     assert saved.status == 200
     assert "set-cookie" not in saved.headers
-    assert re.fullmatch(r'attachment; filename="[\w ._()-]*"; filename\*=UTF-8\'\'[\w.%~-]*',
-                        saved.headers["content-disposition"])  # fmt: skip
+    assert re.fullmatch(
+        r'attachment; filename="[\w ._()-]*"; filename\*=UTF-8\'\'[\w.%~-]*', saved.headers["content-disposition"]
+    )
 
 
 def client_file(service: Service, number: int) -> str:
@@ -278,9 +293,16 @@ def client_file(service: Service, number: int) -> str:
 
 @pytest.mark.parametrize(
     ("header", "name"),
-    [("%ff%fe.mp4", "\ufffd\ufffd.mp4"), ("%", "%"), ("%zz", "%zz"), ("%ed%a0%80", "\ufffd" * 3),
-     ("a" * 10_000, "a" * 200), ("b" * 10_000 + ".mp4", "b" * 196 + ".mp4"), ("%F0%9F%8E%AC" * 3000, "🎬" * 200)],
-)  # fmt: skip
+    [
+        ("%ff%fe.mp4", "\ufffd\ufffd.mp4"),
+        ("%", "%"),
+        ("%zz", "%zz"),
+        ("%ed%a0%80", "\ufffd" * 3),
+        ("a" * 10_000, "a" * 200),
+        ("b" * 10_000 + ".mp4", "b" * 196 + ".mp4"),
+        ("%F0%9F%8E%AC" * 3000, "🎬" * 200),
+    ],
+)
 def test_a_name_of_any_bytes_and_length_becomes_a_name(header: str, name: str, client: Client, video: bytes) -> None:
     assert clean_name(header) == name
     answer = client.upload(video, header, quoted=False)
@@ -443,10 +465,21 @@ def test_an_upload_that_breaks_off_or_stalls_leaves_nothing(
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/videos/0", "/api/videos/-1", "/api/videos/99999999999999999999999", "/api/videos/one", "/api/videos?limit=0",
-     "/api/videos?limit=1000000", "/api/videos?offset=-1", "/api/videos?offset=99999999999999999999", "/api/search",
-     "/api/search?q=" + "a" * 2000, "/api/search?q=a&semantic=perhaps", "/api/search?q=a&semantic=1"],
-)  # fmt: skip
+    [
+        "/api/videos/0",
+        "/api/videos/-1",
+        "/api/videos/99999999999999999999999",
+        "/api/videos/one",
+        "/api/videos?limit=0",
+        "/api/videos?limit=1000000",
+        "/api/videos?offset=-1",
+        "/api/videos?offset=99999999999999999999",
+        "/api/search",
+        "/api/search?q=" + "a" * 2000,
+        "/api/search?q=a&semantic=perhaps",
+        "/api/search?q=a&semantic=1",
+    ],
+)
 def test_odd_numbers_are_one_clear_line(path: str, client: Client) -> None:
     answer = client.get(path)
     assert answer.status == 422
@@ -455,9 +488,19 @@ def test_odd_numbers_are_one_clear_line(path: str, client: Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/videos/4000000000", "/api/jobs/x", "/api/nothing", "/static/../../../../etc/passwd", "/static/%2e%2e/app.py",
-     "/static/..%2fapp.py", "/static//etc/passwd", "/static/nothing.js", "/static/", "/etc/passwd"],
-)  # fmt: skip
+    [
+        "/api/videos/4000000000",
+        "/api/jobs/x",
+        "/api/nothing",
+        "/static/../../../../etc/passwd",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static//etc/passwd",
+        "/static/nothing.js",
+        "/static/",
+        "/etc/passwd",
+    ],
+)
 def test_what_is_not_there_is_not_found(path: str, client: Client) -> None:
     answer = client.get(path)
     assert answer.status == 404
@@ -629,10 +672,21 @@ def test_finished_jobs_are_forgotten_in_time(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost", 200), ("LOCALHOST:8000", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200), ("localhost.", 200),
-     ("evil.example", 421), ("evil.example:8000", 421), ("localhost.evil.example", 421), ("127.0.0.1.nip.io", 421),
-     ("192.168.0.7", 421), ("localhost@evil.example", 421), ("", 421)],
-)  # fmt: skip
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8000", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:80", 200),
+        ("localhost.", 200),
+        ("evil.example", 421),
+        ("evil.example:8000", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.nip.io", 421),
+        ("192.168.0.7", 421),
+        ("localhost@evil.example", 421),
+        ("", 421),
+    ],
+)
 def test_a_name_that_was_bound_to_our_address_is_not_ours(host: str, status: int, client: Client) -> None:
     assert client.get("/api/videos", Host=host).status == status
 
@@ -665,9 +719,14 @@ def test_a_stranger_needs_the_token(video: bytes, tmp_path: Path) -> None:
     door = AccessPolicy.of("0.0.0.0", 8000, ["videos.example"], "s3cret")
     with serving(service, door) as client:
         for headers in (
-            {}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}, {"Authorization": "Basic s3cret"},
-            {"Cookie": "watchword_8000=wrong"}, {"Authorization": "Bearer s3cre\u00e9"}, {"Authorization": "Bearer "},
-        ):  # fmt: skip
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "s3cret"},
+            {"Authorization": "Basic s3cret"},
+            {"Cookie": "watchword_8000=wrong"},
+            {"Authorization": "Bearer s3cre\u00e9"},
+            {"Authorization": "Bearer "},
+        ):
             for path in ("/", "/static/main.js", "/api/videos", "/api/openapi.json", "/api/videos?token=s3cret"):
                 answer = client.get(path, **headers)
                 assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -728,11 +787,19 @@ def test_attachments_have_safe_names() -> None:
 def test_the_api_is_documented(client: Client) -> None:
     document = client.get("/api/openapi.json").json
     assert set(document["paths"]) == {
-        "/api/about", "/api/videos", "/api/videos/{video}", "/api/videos/{video}/attention", "/api/videos/{video}/file",
-        "/api/videos/{video}/thumbnail", "/api/videos/{video}/frame", "/api/jobs", "/api/jobs/{job}",
-        "/api/jobs/{job}/events", "/api/search",
+        "/api/about",
+        "/api/videos",
+        "/api/videos/{video}",
+        "/api/videos/{video}/attention",
+        "/api/videos/{video}/file",
+        "/api/videos/{video}/thumbnail",
+        "/api/videos/{video}/frame",
+        "/api/jobs",
+        "/api/jobs/{job}",
+        "/api/jobs/{job}/events",
+        "/api/search",
         *(f"/api/videos/{{video}}/{name}" for name in server_module.DOWNLOADS),
-    }  # fmt: skip
+    }
     for path, methods in document["paths"].items():
         for method, about in methods.items():
             assert about["summary"], f"{method} {path}"
@@ -808,8 +875,11 @@ def test_a_killed_server_loses_nothing_that_was_finished_and_goes_on_with_what_w
             assert "libtorch" not in memory.read_text()  # torch is in the child alone
         third = subprocess.run(
             [sys.executable, "-m", "watchword", "serve", "--port", "0", "--library", str(tmp_path / "l.db")],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert third.returncode == 1
         assert re.fullmatch(r"watchword: another watchword serve has this library open .*\n", third.stderr)
         assert second.kill(signal.SIGINT) in {0, 130, -signal.SIGINT}

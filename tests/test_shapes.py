@@ -30,7 +30,7 @@ from watchword.research.shapes import (
     split_of,
     streams_of,
     write_shapes,
-)  # fmt: skip
+)
 from watchword.research.shapes.drawing import Track, paint, paint_scene
 
 ORDERED = ("motion", "movement", "moving_regions")
@@ -65,8 +65,10 @@ def test_the_same_seed_draws_the_same_bytes_and_another_seed_others() -> None:
     for first, again in zip(draw_videos(config), draw_videos(config), strict=True):
         assert first.pictures.tobytes() == again.pictures.tobytes()
         assert (first.captions, first.truth.facts, first.truth.event) == (
-            again.captions, again.truth.facts, again.truth.event,
-        )  # fmt: skip
+            again.captions,
+            again.truth.facts,
+            again.truth.event,
+        )
         for name, arrays in streams_of(first).items():
             assert arrays.values.tobytes() == streams_of(again)[name].values.tobytes()
     other = draw_video(ShapesConfig(count=3, seed=1), 0)
@@ -91,9 +93,13 @@ def test_every_caption_read_back_says_what_the_truth_says(films: list[DrawnVideo
     for film in films:
         facts = film.truth.facts
         true = dataclasses.asdict(facts.subject) | {
-            "action": facts.action, "scene": facts.scene, "direction": facts.direction, "after": facts.after,
-            "second": facts.second and facts.second.object, "second_colour": facts.second and facts.second.colour,
-        }  # fmt: skip
+            "action": facts.action,
+            "scene": facts.scene,
+            "direction": facts.direction,
+            "after": facts.after,
+            "second": facts.second and facts.second.object,
+            "second_colour": facts.second and facts.second.colour,
+        }
         for caption in film.captions:
             said = meaning(caption)
             assert all(true[kind] == value for kind, value in said.items()), caption
@@ -105,12 +111,21 @@ def test_every_caption_read_back_says_what_the_truth_says(films: list[DrawnVideo
 
 def test_a_sentence_is_read_word_by_word() -> None:
     assert meaning("there is a small spotted red disc that changes from red to blue at night") == {
-        "size": "small", "texture": "dotted", "colour": "red", "object": "circle", "action": "turns", "after": "blue",
+        "size": "small",
+        "texture": "dotted",
+        "colour": "red",
+        "object": "circle",
+        "action": "turns",
+        "after": "blue",
         "scene": "night",
-    }  # fmt: skip
+    }
     assert meaning("a pink star bumps into the green box") == {
-        "colour": "pink", "object": "star", "action": "bounces", "second": "square", "second_colour": "green",
-    }  # fmt: skip
+        "colour": "pink",
+        "object": "star",
+        "action": "bounces",
+        "second": "square",
+        "second_colour": "green",
+    }
     assert meaning("a dog") == {}
 
 
@@ -125,8 +140,15 @@ def test_a_film_has_several_wordings_the_first_with_all_details_the_second_with_
 
 def test_every_word_has_one_kind() -> None:
     assert [kind_of(word) for word in ["the", "striped", "red", "ball", "slides", "upwards", "at", "night"]] == [
-        "function", "texture", "colour", "object", "action", "direction", "function", "scene",
-    ]  # fmt: skip
+        "function",
+        "texture",
+        "colour",
+        "object",
+        "action",
+        "direction",
+        "function",
+        "scene",
+    ]
     for values in LEXICON.values():
         assert sum(entry.share for entry in values.values()) == pytest.approx(1)
 
@@ -262,8 +284,10 @@ def test_playing_a_film_backwards_twice_gives_it_back(films: list[DrawnVideo]) -
         np.testing.assert_array_equal(twice.pictures, film.pictures)
         np.testing.assert_array_equal(twice.truth.boxes, film.truth.boxes)
         assert (twice.truth.facts, twice.truth.event, twice.truth.things) == (
-            film.truth.facts, film.truth.event, film.truth.things,
-        )  # fmt: skip
+            film.truth.facts,
+            film.truth.event,
+            film.truth.things,
+        )
 
 
 def test_bouncing_jumping_spinning_and_blinking_need_no_order(films: list[DrawnVideo]) -> None:
@@ -281,10 +305,17 @@ def test_streams_have_their_shapes_times_and_boxes() -> None:
     streams = streams_of(film)
     places = {name: arrays.values.shape[:2] for name, arrays in streams.items()}
     assert places == {
-        "appearance": (20, 1), "appearance_grid": (20, 16), "regions": (20, 6), "motion": (20, 1),
-        "scene": (20, 1), "movement": (20, 1), "moving_regions": (20, 6),
-        "layer1": (20, 256), "layer2": (20, 64), "layer3": (20, 16),
-    }  # fmt: skip
+        "appearance": (20, 1),
+        "appearance_grid": (20, 16),
+        "regions": (20, 6),
+        "motion": (20, 1),
+        "scene": (20, 1),
+        "movement": (20, 1),
+        "moving_regions": (20, 6),
+        "layer1": (20, 256),
+        "layer2": (20, 64),
+        "layer3": (20, 16),
+    }
     for arrays in streams.values():
         assert arrays.values.dtype == np.float32
         assert np.isfinite(arrays.values).all()

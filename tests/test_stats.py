@@ -35,8 +35,14 @@ from watchword.training.evaluation import evaluate
 from watchword.types import Clip, Frames, Hypothesis
 
 QUERY, SIZE, WIDTH = 5, 6, 4
-SMALL = {"name": "stats", "hidden_size": 12, "embedding_size": 8, "feature_size": 10, "attention_size": 6,
-         "dropout": 0.0}  # fmt: skip
+SMALL = {
+    "name": "stats",
+    "hidden_size": 12,
+    "embedding_size": 8,
+    "feature_size": 10,
+    "attention_size": 6,
+    "dropout": 0.0,
+}
 CAPTIONS = torch.tensor([[[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]], [[BOS, 4, 4, EOS], [PAD, PAD, PAD, PAD]]])
 MATERIAL = Material(Vocabulary(["go", "on", "up", "by"]), {"a": ["go on"], "b": ["up by"]}, num_words=6, max_words=3)
 
@@ -268,8 +274,9 @@ def test_ranking_is_learned_where_videos_have_a_direction() -> None:
         generator = torch.Generator().manual_seed(seed)
         way = torch.randn(count, 1, 2, 6, generator=generator)
         values = 0.3 * way * torch.arange(-3, 4).view(1, 7, 1, 1) + 0.5
-        stream = Stream(values, torch.ones(count, 7, 2, dtype=torch.bool), torch.zeros(count, 7),
-                        torch.zeros(count, 7, 2, 4))  # fmt: skip
+        stream = Stream(
+            values, torch.ones(count, 7, 2, dtype=torch.bool), torch.zeros(count, 7), torch.zeros(count, 7, 2, 4)
+        )
         caption = torch.tensor([[BOS, 4, EOS]]).expand(count, 1, 3)
         return Batch(tuple(str(row) for row in range(count)), {"grid": stream}, caption)
 
@@ -292,8 +299,10 @@ def test_a_category_is_a_stream_of_one_hot_numbers_and_unknown_is_zeros(tmp_path
     clips = [Clip("a", "train", ("x",), 2), Clip("b", "test", ("x",), 0), Clip("c", "train", ("x",))]
     assert write_categories(clips, store) == 3
     assert [store.read(video, "category").values.tolist() for video in "abc"] == [
-        [[[0, 0, 1]]], [[[1, 0, 0]]], [[[0, 0, 0]]],
-    ]  # fmt: skip
+        [[[0, 0, 1]]],
+        [[[1, 0, 0]]],
+        [[[0, 0, 0]]],
+    ]
     write_categories([replace(clips[0], category=1), *clips[1:]], store)
     assert len(store.keys("category")) == 2, "other categories must not pass for the same stream"
     with pytest.raises(WatchwordError, match="none of the 1 clips has a category"):
@@ -372,11 +381,20 @@ def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
     (data / "captions.jsonl").write_text("\n".join(lines))
     words = ["features", "categories", data / "captions.jsonl", "--store", data / "store"]
     assert "3 categories" in CliRunner().invoke(app, [str(word) for word in words]).output
-    recipe = Recipe.read({
-        "data": {"captions": data / "captions.jsonl", "store": data / "store", "min_count": 1, "max_time_steps": 4,
-                 "streams": ["appearance_grid", "regions", "category"]},
-        "model": SMALL, "phases": [{"epochs": 1, "loss": {"name": "ranked"}, "optimizer": "rmsprop"}],
-    }, "test")  # fmt: skip
+    recipe = Recipe.read(
+        {
+            "data": {
+                "captions": data / "captions.jsonl",
+                "store": data / "store",
+                "min_count": 1,
+                "max_time_steps": 4,
+                "streams": ["appearance_grid", "regions", "category"],
+            },
+            "model": SMALL,
+            "phases": [{"epochs": 1, "loss": {"name": "ranked"}, "optimizer": "rmsprop"}],
+        },
+        "test",
+    )
     trained = loop.train(recipe, tmp_path / "run")
     assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])["ranked"] > 0
     result = evaluate([trained], "test", loop.Search(1), ("BLEU",))

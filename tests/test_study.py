@@ -129,8 +129,10 @@ def test_answers_come_back_as_the_papers_table(page: Path, tmp_path: Path) -> No
         rows = []
         for item, secret in enumerate(key["items"]):
             other = "right" if secret["first_is"] == "left" else "left"
-            rows += [{"item": item, "question": "relevance", "choice": other},
-                     {"item": item, "question": "coherence", "choice": "same"}]  # fmt: skip
+            rows += [
+                {"item": item, "question": "relevance", "choice": other},
+                {"item": item, "question": "coherence", "choice": "same"},
+            ]
         files.append(write(tmp_path / f"{rater}.json", {"study": key["study"], "rater": rater, "answers": rows}))
     words = ["research", "study", "table", str(page.with_suffix(".key.json")), *map(str, files)]
     found = json.loads(runner.invoke(app, [*words, "--json"]).output)
@@ -220,5 +222,8 @@ def test_a_person_who_clicks_through_saves_what_they_meant() -> None:
     saved = json.loads(done.stdout)
     assert saved["study"] == "s"
     assert [(row["item"], row["question"], row["choice"]) for row in saved["answers"]] == [
-        (0, "relevance", "left"), (0, "coherence", "same"), (1, "relevance", "right"), (1, "coherence", "same"),
-    ]  # fmt: skip
+        (0, "relevance", "left"),
+        (0, "coherence", "same"),
+        (1, "relevance", "right"),
+        (1, "coherence", "same"),
+    ]

@@ -34,11 +34,16 @@ SMALL = {"name": "soft_attention", "hidden_size": 16, "embedding_size": 8, "atte
 def recipe(shapes: Path, **changes: Any) -> Recipe:
     values: dict[str, Any] = {
         "seed": 3,
-        "data": {"captions": shapes / "captions.jsonl", "store": shapes / "store", "videos_per_batch": 8,
-                 "captions_per_video": 3, "min_count": 1},
+        "data": {
+            "captions": shapes / "captions.jsonl",
+            "store": shapes / "store",
+            "videos_per_batch": 8,
+            "captions_per_video": 3,
+            "min_count": 1,
+        },
         "model": SMALL,
         "phases": [{"epochs": 2, "learning_rate": 0.01}],
-    }  # fmt: skip
+    }
     return Recipe.read(values | changes, "test")
 
 
@@ -165,12 +170,17 @@ def test_a_word_weighs_the_same_in_a_short_and_in_a_long_caption(tmp_path: Path)
     for video in ("train", "val"):
         Store(tmp_path / "store").write(video, "appearance", StreamArrays(np.ones((1, 1, 2)), np.zeros(1), whole), {})
     values = {
-        "data": {"captions": tmp_path / "captions.jsonl", "store": tmp_path / "store", "captions_per_video": 2,
-                 "videos_per_batch": 1, "min_count": 1},
+        "data": {
+            "captions": tmp_path / "captions.jsonl",
+            "store": tmp_path / "store",
+            "captions_per_video": 2,
+            "videos_per_batch": 1,
+            "min_count": 1,
+        },
         "model": {"name": "mean_pool", "hidden_size": 8, "embedding_size": 8, "dropout": 0.0},
         "phases": [{"epochs": 150, "learning_rate": 0.02, "schedule": {"last_epochs": 50, "last_rate": 0.002}}],
         "selection": {"every": 150},
-    }  # fmt: skip
+    }
     run = loop.train(Recipe.read(values, "test"), tmp_path / "run")
     batch = next(loop.Trainer(run.recipe, run).data.features.batches(["train"], 1))
     go = torch.tensor([[run.vocabulary.encode(["go", "on"])]])

@@ -55,7 +55,13 @@ def test_the_command_puts_systems_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps({"a": "a dog runs"}))
     (tmp_path / "two.json").write_text(json.dumps({"a": "a cat runs"}))
     words = ["research", "tuple-f1", "captions.jsonl", "one.json", "two.json", "--split", "test", "--json"]
-    done = subprocess.run([sys.executable, "-m", "watchword", *words], cwd=tmp_path, capture_output=True, text=True,
-                          check=True, env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "watchword", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+    )
     answer = json.loads(done.stdout)
     assert [answer[name]["ours"]["f1"]["object"] for name in ("one.json", "two.json")] == [1, 0]

@@ -96,9 +96,20 @@ def test_a_plan_begins_where_the_film_begins() -> None:
     assert Rate(1).times(late) == pytest.approx([5.0, 6.0])
 
 
-@pytest.mark.parametrize("make", [lambda: Uniform(0), lambda: Rate(0), lambda: Rate(float("nan")), lambda: Stride(0),
-                                  lambda: Ends(-1), lambda: At(()), lambda: At((2.0, 1.0)), lambda: CentreCrop(0),
-                                  lambda: Squash(10, 10**9)])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Uniform(0),
+        lambda: Rate(0),
+        lambda: Rate(float("nan")),
+        lambda: Stride(0),
+        lambda: Ends(-1),
+        lambda: At(()),
+        lambda: At((2.0, 1.0)),
+        lambda: CentreCrop(0),
+        lambda: Squash(10, 10**9),
+    ],
+)
 def test_a_plan_or_size_that_makes_no_sense_is_refused_when_it_is_made(make: object) -> None:
     with pytest.raises(WatchwordError):
         make()  # type: ignore[operator]
@@ -113,8 +124,18 @@ def test_a_variable_frame_rate_shows_the_last_frame_that_began(tmp_path: Path, s
     film = write_film(tmp_path / f"x.{suffix}", NUMBERS[:6], [0, 40, 400, 1000, 1040, 3000], codec=codec)
     assert read_timeline(film).times == pytest.approx([0, 0.04, 0.4, 1.0, 1.04, 3.0], abs=1e-3)
     assert numbers(film, At((0.0, 0.039, 0.04, 0.3, 0.4, 0.999, 1.0, 1.02, 2.9, 3.0, 99.0))) == [
-        0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5,
-    ]  # fmt: skip
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        5,
+        5,
+    ]
     shown = read_frames(film, At((0.3, 2.9)))
     assert shown.times == pytest.approx([0.04, 1.04], abs=1e-3)
 
@@ -304,8 +325,10 @@ def test_a_film_is_shown_upright(tmp_path: Path, rotation: dict, expected: str, 
 
 def test_sizes_squash_or_scale_or_crop(tmp_path: Path) -> None:
     film = write_film(tmp_path / "x.mp4", [quadrants(120, 60)], pixels="yuv444p")
-    shapes = {size: read_frames(film, Uniform(2), size).pictures.shape for size in
-              (Squash(30, 50), ShortSide(24), CentreCrop(24))}  # fmt: skip
+    shapes = {
+        size: read_frames(film, Uniform(2), size).pictures.shape
+        for size in (Squash(30, 50), ShortSide(24), CentreCrop(24))
+    }
     assert list(shapes.values()) == [(2, 50, 30, 3), (2, 24, 48, 3), (2, 24, 24, 3)]
     assert all(corners(read_frames(film, Uniform(1), size).pictures[0]) == "RGBW" for size in shapes)
     wide = np.zeros((60, 120, 3), np.uint8)
@@ -329,8 +352,9 @@ def test_colours_survive_every_layout_depth_and_range(tmp_path: Path, pixels: st
 
 
 def test_a_film_that_says_bt709_is_converted_as_bt709(tmp_path: Path) -> None:
-    yuv = np.concatenate([np.full((64, 64), 63, np.uint8), np.full((16, 64), 102, np.uint8),
-                          np.full((16, 64), 240, np.uint8)])  # fmt: skip
+    yuv = np.concatenate(
+        [np.full((64, 64), 63, np.uint8), np.full((16, 64), 102, np.uint8), np.full((16, 64), 240, np.uint8)]
+    )
     path = tmp_path / "x.mp4"  # pure red is (63, 102, 240) in BT.709; read as BT.601 it would be (254, 0, 5)...
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=25, options={"x264-params": "colormatrix=bt709", "crf": "1"})
@@ -534,8 +558,10 @@ def test_a_film_with_a_hole_gives_the_frames_around_it_and_a_warning(tmp_path: P
 
 def test_random_damage_never_brings_anything_but_frames_or_one_clear_line(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
-    sources = [write_film(tmp_path / name, NUMBERS[:20], tone=440, container_options=options)
-               for name, options in (("x.mp4", {"movflags": "faststart"}), ("x.mkv", {}), ("x.ts", {}))]  # fmt: skip
+    sources = [
+        write_film(tmp_path / name, NUMBERS[:20], tone=440, container_options=options)
+        for name, options in (("x.mp4", {"movflags": "faststart"}), ("x.mkv", {}), ("x.ts", {}))
+    ]
     for trial in range(60):
         source = sources[trial % 3]
         data = bytearray(source.read_bytes())

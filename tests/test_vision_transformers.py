@@ -121,9 +121,13 @@ def test_what_an_image_gets_does_not_depend_on_the_images_beside_it(clip: ClipVi
     assert torch.equal(together, alone)
 
 
-@pytest.mark.parametrize(("kind", "name", "width", "side"), [
-    (DinoV2S14, "dinov2_s14", 384, 16), (TinyVit5M, "tiny_vit_5m", 320, 7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "name", "width", "side"),
+    [
+        (DinoV2S14, "dinov2_s14", 384, 16),
+        (TinyVit5M, "tiny_vit_5m", 320, 7),
+    ],
+)
 def test_other_graphs_tell_the_same_photo_mirrored_from_another_photo(
     kind: type[nn.Module], name: str, width: int, side: int
 ) -> None:
@@ -146,10 +150,11 @@ def small_graph(path: Path, rows: int = 1) -> Path:
         helper.make_node("ReduceSum", ["doubled"], ["sum"], keepdims=1),
     ]
     graph = helper.make_graph(
-        nodes, "small",
+        nodes,
+        "small",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 3, 2, 2])],
         [helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1, 1, 1, 1])],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=7)
     path.write_bytes(model.SerializeToString())
     return path
@@ -180,12 +185,16 @@ def test_integer_products_are_exact_on_every_cpu(tmp_path: Path) -> None:
         helper.make_node("Mul", ["float", "scale"], ["y"]),
     ]
     graph = helper.make_graph(
-        nodes, "quantised",
+        nodes,
+        "quantised",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 2, 2])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
-        [weights, numpy_helper.from_array(np.array(0, np.int8), "wz"),
-         numpy_helper.from_array(np.array([1, 12], np.int64), "shape")],
-    )  # fmt: skip
+        [
+            weights,
+            numpy_helper.from_array(np.array(0, np.int8), "wz"),
+            numpy_helper.from_array(np.array([1, 12], np.int64), "shape"),
+        ],
+    )
     path = tmp_path / "quantised.onnx"
     path.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=7).SerializeToString()

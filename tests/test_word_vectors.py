@@ -17,8 +17,11 @@ LINES = "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in V
 
 
 def binary() -> bytes:
-    rows = (word.encode() + b" " + struct.pack("<3f", *numbers) + b"\n" for word, numbers in VECTORS.items()
-            if " " not in word)  # fmt: skip
+    rows = (
+        word.encode() + b" " + struct.pack("<3f", *numbers) + b"\n"
+        for word, numbers in VECTORS.items()
+        if " " not in word
+    )
     return b"3 3\n" + b"".join(rows)
 
 

@@ -15,8 +15,13 @@ from watchword.backbones.mel import Heard, MelConfig, log_mel_patches, patch_tim
 
 MEL = MelConfig(log_offset=0.01, patch_step=96)  # windows that do not overlap
 LAYERS = (  # place in the checkpoint, outputs; a pooling stands after 0, 3, 8 and 13, and takes a place of its own
-    (0, 64), (3, 128), (6, 256), (8, 256), (11, 512), (13, 512),
-)  # fmt: skip
+    (0, 64),
+    (3, 128),
+    (6, 256),
+    (8, 256),
+    (11, 512),
+    (13, 512),
+)
 POOLED = (0, 3, 8, 13)
 VECTOR_SIZE = 128
 
@@ -37,11 +42,13 @@ class Vggish(nn.Module):
             bias = checkpoint.take(f"features.{place}.bias", wider)
             self.layers[str(place)] = Convolution(weight, bias, padding=1, activation="relu")
             width = wider
-        self.embeddings = nn.ModuleList([
-            checkpoint.linear("embeddings.0", 4096, width * 6 * 4),
-            checkpoint.linear("embeddings.2", 4096, 4096),
-            checkpoint.linear("embeddings.4", VECTOR_SIZE, 4096),
-        ])  # fmt: skip
+        self.embeddings = nn.ModuleList(
+            [
+                checkpoint.linear("embeddings.0", 4096, width * 6 * 4),
+                checkpoint.linear("embeddings.2", 4096, 4096),
+                checkpoint.linear("embeddings.4", VECTOR_SIZE, 4096),
+            ]
+        )
         checkpoint.finish()
         frozen(self)
 

@@ -215,9 +215,14 @@ class Captioner:
         width, most, power = max(width, top), recipe.data.max_words + 1, recipe.selection.length_power
         if recipe.selection.mbr_samples:
             found = mbr_decode(
-                self._filtered, streams, recipe.selection.mbr_samples, most,
-                beams=2 * width, length_power=power, content=self.vocabulary.content,
-            )  # fmt: skip
+                self._filtered,
+                streams,
+                recipe.selection.mbr_samples,
+                most,
+                beams=2 * width,
+                length_power=power,
+                content=self.vocabulary.content,
+            )
         else:
             found = beam(self._filtered, streams, width, most, num_best=min(2 * top, width), length_power=power)
         captions = found.captions[:, : 2 * top]

@@ -122,9 +122,13 @@ class DescribeJob:
             captioner = captioner or self.load()
             try:
                 for segment in caption_video(
-                    captioner, path, self.options,
-                    seconds=video.seconds, start=video.reached, warnings=video.warnings,
-                ):  # fmt: skip
+                    captioner,
+                    path,
+                    self.options,
+                    seconds=video.seconds,
+                    start=video.reached,
+                    warnings=video.warnings,
+                ):
                     video.segments.append(segment)
                     self.journal.note(video, {"segment": segment_to_dict(segment)})
                     yield video

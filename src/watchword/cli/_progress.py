@@ -25,9 +25,15 @@ class Bar(Progress):
 
 def bar(transient: bool = False) -> Progress:
     return Bar(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=console, transient=transient,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=transient,
+    )
 
 
 @contextmanager
@@ -72,9 +78,16 @@ class VideoBar:
     def __init__(self, num_videos: int) -> None:
         self.num_videos, self.name = num_videos, ""
         self.progress = Bar(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[place]}"), TextColumn("left"),
-            TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[place]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self.all = self.progress.add_task("videos", total=num_videos, place="", visible=num_videos > 1)
         self.current = self.progress.add_task("loading", total=None, place="")
 

@@ -34,9 +34,14 @@ LengthPower = Annotated[
 ]
 
 SCORES = {
-    "Bleu_1": "BLEU-1", "Bleu_2": "BLEU-2", "Bleu_3": "BLEU-3", "Bleu_4": "BLEU-4",
-    "METEOR": "METEOR", "ROUGE_L": "ROUGE-L", "CIDEr": "CIDEr",
-}  # fmt: skip
+    "Bleu_1": "BLEU-1",
+    "Bleu_2": "BLEU-2",
+    "Bleu_3": "BLEU-3",
+    "Bleu_4": "BLEU-4",
+    "METEOR": "METEOR",
+    "ROUGE_L": "ROUGE-L",
+    "CIDEr": "CIDEr",
+}
 
 
 def score_table(rows: Mapping[str, Mapping[str, float]], title: str) -> "Table":

@@ -132,18 +132,25 @@ def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
     return {
         "about": f"{data.captions.name}, {len(train)} videos" + (f", from {data.start.name}" if data.start else ""),
         "data": {
-            "captions": data.output / "captions.jsonl", "store": data.store, "min_count": min_count,
+            "captions": data.output / "captions.jsonl",
+            "store": data.store,
+            "min_count": min_count,
             "streams": known.data.streams if known else ("appearance",),
             "max_time_steps": known.data.max_time_steps if known else None,
             "max_words": known.data.max_words if known else 20,
             "frame_keep_rate": known.data.frame_keep_rate if known else 1.0,
-            "videos_per_batch": batch, "captions_per_video": 4,
+            "videos_per_batch": batch,
+            "captions_per_video": 4,
         },
         "model": known.model if known else FROM_SCRATCH,
         "init_from": start,
-        "phases": [{
-            "epochs": data.epochs, "learning_rate": 5e-4 if known else 1e-3, "patience": 5,
-            "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},
-        }],
+        "phases": [
+            {
+                "epochs": data.epochs,
+                "learning_rate": 5e-4 if known else 1e-3,
+                "patience": 5,
+                "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},
+            }
+        ],
         "selection": {"by": "val_loss", "beam": 3, **_search_settings(known)},
-    }  # fmt: skip
+    }

@@ -81,8 +81,12 @@ def score(
         signature = "; ".join(f"{name}: {value}" for name, value in scores.signature.items())
         Console(stderr=True, highlight=False).print(signature, soft_wrap=True, markup=False)
         return
-    table = Table("metric", "score", *(["95 % interval"] if intervals else []),
-                  *(["difference", "95 % interval", "p"] if comparison else []))  # fmt: skip
+    table = Table(
+        "metric",
+        "score",
+        *(["95 % interval"] if intervals else []),
+        *(["difference", "95 % interval", "p"] if comparison else []),
+    )
     for name, value in scores.corpus.items():
         cells = [name, f"{value:.4f}"]
         if intervals:

@@ -53,15 +53,23 @@ SETTINGS = (
 )
 BENCHMARKS: dict[str, Benchmark] = {
     "msvd": Benchmark(
-        "MSVD", ("msvd",), "features/msvd", {"train": 1200, "val": 100, "test": 670},
-        (*IMAGE_STREAMS, *MOTION_STREAMS), SETTINGS,
+        "MSVD",
+        ("msvd",),
+        "features/msvd",
+        {"train": 1200, "val": 100, "test": 670},
+        (*IMAGE_STREAMS, *MOTION_STREAMS),
+        SETTINGS,
     ),
     "msrvtt": Benchmark(
-        "MSR-VTT", ("msrvtt/pictures.jsonl.gz", "msrvtt"), "features/msrvtt",
+        "MSR-VTT",
+        ("msrvtt/pictures.jsonl.gz", "msrvtt"),
+        "features/msrvtt",
         {"train": 6513, "val": 497, "test": 2990},
-        (*IMAGE_STREAMS, *MOTION_STREAMS, "audio"), SETTINGS, stills="frames",
+        (*IMAGE_STREAMS, *MOTION_STREAMS, "audio"),
+        SETTINGS,
+        stills="frames",
     ),
-}  # fmt: skip
+}
 
 
 def find_benchmark(name: str) -> Benchmark:

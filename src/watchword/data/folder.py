@@ -55,8 +55,10 @@ def read_folder(path: Path) -> list[Clip]:
 
 def hashed_splits(groups: dict[str, str]) -> dict[str, str]:
     """video -> train, val or test; videos of one group (video -> group) stay together."""
-    place = {group: int(hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) / 16**8
-             for group in groups.values()}  # fmt: skip
+    place = {
+        group: int(hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) / 16**8
+        for group in groups.values()
+    }
     split_of = {group: "train" if where < 0.8 else "val" if where < 0.9 else "test" for group, where in place.items()}
     for split in ("val", "test"):  # a handful of videos may leave one empty: it takes the train group that is nearest
         train = [group for group, given in split_of.items() if given == "train"]

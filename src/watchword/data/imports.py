@@ -116,9 +116,15 @@ def _guarded(path: Path, arrays: Arrays) -> Arrays:
 
 
 def import_features(
-    file: FeatureFile, store: Store, stream: str, rules: Rules, *, source: str = "",
-    names: dict[str, str] | None = None, overwrite: bool = False,
-) -> Iterator[Outcome]:  # fmt: skip
+    file: FeatureFile,
+    store: Store,
+    stream: str,
+    rules: Rules,
+    *,
+    source: str = "",
+    names: dict[str, str] | None = None,
+    overwrite: bool = False,
+) -> Iterator[Outcome]:
     """Puts every video of a file into the store, one after the other; a bad one is reported and the rest goes on."""
     settings = rules.settings() | ({"coding": "8-bit square roots"} if file.scale else {})
     if file.layout and not rules.layout:

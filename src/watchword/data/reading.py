@@ -16,13 +16,30 @@ from watchword.types import Clip
 log = logging.getLogger(__name__)
 
 SPLITS = {
-    "train": "train", "training": "train",
-    "val": "val", "valid": "val", "validate": "val", "validation": "val",
-    "test": "test", "testing": "test",
-}  # fmt: skip
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validate": "val",
+    "validation": "val",
+    "test": "test",
+    "testing": "test",
+}
 VIDEO_SUFFIXES = {
-    ".mp4", ".avi", ".mkv", ".webm", ".mov", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv", ".3gp", ".gif", ".ogv",
-}  # fmt: skip
+    ".mp4",
+    ".avi",
+    ".mkv",
+    ".webm",
+    ".mov",
+    ".m4v",
+    ".mpg",
+    ".mpeg",
+    ".flv",
+    ".wmv",
+    ".3gp",
+    ".gif",
+    ".ogv",
+}
 VIDEO_FOLDERS = ("videos", "clips", "YouTubeClips", "TrainValVideo", "TestVideo")
 
 

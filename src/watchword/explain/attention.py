@@ -172,10 +172,15 @@ def _read_segment(values: Mapping[str, Any]) -> SegmentExplanation:
     if any(mark.word is not None and not 0 <= mark.word < len(words) for mark in marks):
         raise ValueError("a mark of a word that does not exist")
     return SegmentExplanation(
-        _number(values["start"]), _number(values["end"]), str(values["caption"]), _number(values["confidence"]), words,
+        _number(values["start"]),
+        _number(values["end"]),
+        str(values["caption"]),
+        _number(values["confidence"]),
+        words,
         {str(name): _read_head(head, len(words)) for name, head in values["heads"].items()},
-        marks, tuple(_read_bars(bars, len(words)) for bars in values["bars"]),
-    )  # fmt: skip
+        marks,
+        tuple(_read_bars(bars, len(words)) for bars in values["bars"]),
+    )
 
 
 def _read_head(values: Mapping[str, Any], words: int) -> HeadAttention:

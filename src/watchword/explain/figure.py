@@ -19,7 +19,7 @@ from watchword.explain.overlay import (
     Picture,
     below_each_other,
     paint,
-)  # fmt: skip
+)
 from watchword.explain.peaks import Peak, main_head, peak, strength, times_uniform
 from watchword.types import Bars, FloatArray, Mark
 
@@ -27,8 +27,11 @@ WIDTH, MARGIN, GAP = 1320, 24, 10  # pixels
 COLUMNS, STRIP = 6, 8  # words in a row, frames that show the video
 PIXELS = 200  # of a picture's shorter side, before it is scaled to its column
 CHART = 54  # height of bars
-MARKS = {"first_key_frame": ("first key frame", YELLOW), "key_frame": ("key frame", RED),
-         "chosen_frame": ("chosen frame", RED)}  # fmt: skip
+MARKS = {
+    "first_key_frame": ("first key frame", YELLOW),
+    "key_frame": ("key frame", RED),
+    "chosen_frame": ("chosen frame", RED),
+}
 
 
 def draw_figure(explanation: Explanation, video: Path, head: str | None = None) -> Image.Image:
@@ -117,7 +120,7 @@ def _strip(pictures: FrameSet, seconds: Sequence[float], marks: Sequence[Mark]) 
 
 def _words(
     segment: SegmentExplanation, head: HeadAttention, name: str, peaks: Sequence[Peak], pictures: FrameSet
-) -> Image.Image:  # fmt: skip
+) -> Image.Image:
     rows = -(-len(segment.words) // COLUMNS)
     columns = max(-(-len(segment.words) // rows), 3)  # rows that are as long as each other
     column = (WIDTH - 2 * MARGIN - (columns - 1) * GAP) // columns

@@ -60,9 +60,7 @@ def peak(segment: SegmentExplanation, name: str, word: int) -> Peak:
     locations = head.weights[word, step]
     locations = locations / max(float(locations.sum()), 1e-12)
     nothing_preferred = len(locations) == 1 or (is_uniform(locations) and int((locations > 0).sum()) != 1)
-    return Peak(
-        step, float(head.times[step]), share, locations, head.boxes_at(step), uniform, nothing_preferred
-    )  # fmt: skip
+    return Peak(step, float(head.times[step]), share, locations, head.boxes_at(step), uniform, nothing_preferred)
 
 
 def _chosen_step(segment: SegmentExplanation, head: HeadAttention, word: int) -> int:
@@ -83,9 +81,10 @@ def _chosen_step(segment: SegmentExplanation, head: HeadAttention, word: int) ->
 def main_head(segment: SegmentExplanation) -> str | None:
     """The most specific head: the last with a location that stands out, else the first."""
     specific = [
-        name for name in segment.heads
+        name
+        for name in segment.heads
         if any(not peak(segment, name, word).locations_uniform for word in range(len(segment.words)))
-    ]  # fmt: skip
+    ]
     return specific[-1] if specific else next(iter(segment.heads), None)
 
 

@@ -50,8 +50,9 @@ class Scene:
         locations = head.weights[:, step].mean(0)
         total = float(locations.sum())
         uniform = not total or len(locations) == 1 or (is_uniform(locations) and int((locations > 0).sum()) != 1)
-        return Peak(step, float(head.times[step]), 0.0, locations / max(total, 1e-12), head.boxes_at(step), False,
-                      uniform)  # fmt: skip
+        return Peak(
+            step, float(head.times[step]), 0.0, locations / max(total, 1e-12), head.boxes_at(step), False, uniform
+        )
 
     def strengths(self, step: int) -> list[float]:
         """Of each word the strength at a time step, 0..1."""

@@ -287,9 +287,16 @@ def _hit(row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) ->
 def _video(row: sqlite3.Row) -> VideoRow:
     source = Path(os.fsdecode(row["source"])) if row["source"] is not None else None
     return VideoRow(
-        row["id"], row["name"], row["seconds"], row["caption"], row["confidence"], row["num_segments"], row["added"],
-        row["captioner"], source,
-    )  # fmt: skip
+        row["id"],
+        row["name"],
+        row["seconds"],
+        row["caption"],
+        row["confidence"],
+        row["num_segments"],
+        row["added"],
+        row["captioner"],
+        source,
+    )
 
 
 def _insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> int:

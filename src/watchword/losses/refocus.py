@@ -123,8 +123,10 @@ class Refocusing(TwoLooks):
         said = words > 0
         chosen = relevance.detach().gather(1, key.unsqueeze(1)).exp()
         shown = self.shown(losses, words) | {
-            "reward": reward[said].mean(), "better": (better[said] > 0).float().mean(), "relevance": chosen.mean(),
-        }  # fmt: skip
+            "reward": reward[said].mean(),
+            "better": (better[said] > 0).float().mean(),
+            "relevance": chosen.mean(),
+        }
         return Loss(total, words.sum(), {name: value.nan_to_num() for name, value in shown.items()})
 
     def reward(self, batch: Batch, losses: Tensor) -> tuple[Tensor, Tensor]:

@@ -171,8 +171,10 @@ def _of_split(rows: list[dict[str, Any]], path: Path, split: str | None) -> dict
 def _sentences(sentences: Any, video: str, path: Path) -> list[str]:
     if not isinstance(sentences, list) or not sentences:
         raise WatchwordError(f"{path}: video {video!r} has {sentences!r:.40}, expected a list of sentences")
-    return [_text(sentence.get("caption") if isinstance(sentence, dict) else sentence, video, path)
-            for sentence in sentences]  # fmt: skip
+    return [
+        _text(sentence.get("caption") if isinstance(sentence, dict) else sentence, video, path)
+        for sentence in sentences
+    ]
 
 
 def _text(sentence: Any, video: Any, path: Path) -> str:

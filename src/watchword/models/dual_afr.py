@@ -144,10 +144,12 @@ class DualAFR(Captioner):
         mask = streams[self.layers[-1]].mask
         there = mask[:, :, : self.locations_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
         memory = {
-            "values": values * there.flatten(1).unsqueeze(-1), "keys": self.over_locations.keys(values),
-            "mask": there.flatten(1), "locations": mask,
+            "values": values * there.flatten(1).unsqueeze(-1),
+            "keys": self.over_locations.keys(values),
+            "mask": there.flatten(1),
+            "locations": mask,
             "layers": torch.stack([streams[layer].mask.flatten(1).any(1) for layer in self.layers], 1),  # (B, L)
-        }  # fmt: skip
+        }
         return memory, state
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
@@ -222,8 +224,9 @@ class DualAFR(Captioner):
 
     def with_absent(self, streams: Streams) -> dict[str, Stream]:
         """Layers that no video of the batch has get zeros, as many as the other layers ask for."""
-        present = {layer: shape for layer, shape in zip(self.layers, self.shapes, strict=True)
-                   if streams[layer].mask.any()}  # fmt: skip
+        present = {
+            layer: shape for layer, shape in zip(self.layers, self.shapes, strict=True) if streams[layer].mask.any()
+        }
         windows, locations = 1, 1
         for layer, shape in present.items():
             windows, locations = streams[layer].mask.shape[1] // shape[0], streams[layer].mask.shape[2]

@@ -159,8 +159,9 @@ class Global2Local(Captioner):
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
         draws = self.training and self.config.sampler == "gumbel"
         if draws:
-            return gumbel_top_k(weights, self.config.frames, scale=self.config.scale,
-                                temperature=self.config.temperature)  # fmt: skip
+            return gumbel_top_k(
+                weights, self.config.frames, scale=self.config.scale, temperature=self.config.temperature
+            )
         largest, chosen = weights.topk(min(self.config.frames, weights.shape[-1]), -1)
         return nn.functional.one_hot(chosen, weights.shape[-1]) * (largest > 0).unsqueeze(-1).to(weights.dtype)
 

@@ -206,17 +206,20 @@ class Refocus(Captioner):
     def _memory(self, streams: Streams, frames: Tensor, real: Tensor, heard: Tensor | None) -> Memory:
         mask = streams[self.temporal].mask
         memory = {
-            "frames.values": frames, "frames.keys": self.over_frames.keys(frames), "frames.mask": real,
+            "frames.values": frames,
+            "frames.keys": self.over_frames.keys(frames),
+            "frames.mask": real,
             "frames.share": _shares(mask, over=2),
-        }  # fmt: skip
+        }
         if self.spatial:
             locations, there = locations_of(streams[self.spatial])
             locations = self.project_locations(self.feature_dropout(locations))
             memory |= {
-                "locations.values": locations, "locations.keys": self.over_locations.keys(locations),
+                "locations.values": locations,
+                "locations.keys": self.over_locations.keys(locations),
                 "locations.mask": there,
                 "locations.share": _shares(streams[self.spatial].mask, over=1),
-            }  # fmt: skip
+            }
         if heard is not None:
             memory["sound"] = heard
         return memory

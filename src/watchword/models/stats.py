@@ -209,8 +209,11 @@ class Stats(Captioner):
         if not self.looked_at:
             raise WatchwordError(f"stats needs a stream to look at beside {CATEGORY}: add one to data.streams")
         hidden, words, size, width = (
-            config.hidden_size, config.embedding_size, config.feature_size, config.attention_size,
-        )  # fmt: skip
+            config.hidden_size,
+            config.embedding_size,
+            config.feature_size,
+            config.attention_size,
+        )
         query, seen = hidden + words, len(widths) * size
         self.project = nn.ModuleList(Projection(own, size, config.normalise) for own in widths.values())
         self.st, self.ts, self.fuse = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()

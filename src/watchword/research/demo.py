@@ -60,11 +60,20 @@ def demo_recipe(folder: Path, epochs: int) -> dict[str, object]:
     return {
         "about": "Drawn videos, small",
         "data": {
-            "captions": folder / "captions.jsonl", "store": folder / "store", "streams": ("appearance", "motion"),
-            "min_count": 1, "videos_per_batch": 16, "captions_per_video": 6,
+            "captions": folder / "captions.jsonl",
+            "store": folder / "store",
+            "streams": ("appearance", "motion"),
+            "min_count": 1,
+            "videos_per_batch": 16,
+            "captions_per_video": 6,
         },
-        "model": {"name": "soft_attention", "hidden_size": 128, "embedding_size": 64, "attention_size": 64,
-                  "dropout": 0.3},
+        "model": {
+            "name": "soft_attention",
+            "hidden_size": 128,
+            "embedding_size": 64,
+            "attention_size": 64,
+            "dropout": 0.3,
+        },
         "phases": [{"epochs": epochs, "learning_rate": 4e-3, "schedule": {"decay": 0.5, "decay_every": epochs / 3}}],
         "selection": {"every": 3},
-    }  # fmt: skip
+    }

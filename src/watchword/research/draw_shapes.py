@@ -49,10 +49,17 @@ def shapes(
     from watchword.research.shapes import STREAMS, ShapesConfig, write_shapes
 
     config = ShapesConfig(
-        seed=seed, count=count, frames=frames, size=size, distractors=distractors, regions=max(8, distractors + 2),
-        event=event, longest_event=longest_event, outside=outside,
+        seed=seed,
+        count=count,
+        frames=frames,
+        size=size,
+        distractors=distractors,
+        regions=max(8, distractors + 2),
+        event=event,
+        longest_event=longest_event,
+        outside=outside,
         actions=tuple(word.strip() for word in actions.split(",") if word.strip()),
-    )  # fmt: skip
+    )
     wanted = STREAMS if streams == "all" else tuple(word.strip() for word in streams.split(",") if word.strip())
     shown: list[DrawnVideo] = []
     rows: list[tuple[str, str, str]] = []

@@ -59,8 +59,13 @@ DOWNLOADS: dict[str, tuple[Format, str]] = {
     "description.txt": ("text", "text/plain"),
 }
 STATUSES: dict[type[Exception], int] = {
-    Stalled: 408, TooLarge: 413, NotAVideo: 422, QueueFull: 429, Busy: 503, DiskFull: 507,
-}  # fmt: skip
+    Stalled: 408,
+    TooLarge: 413,
+    NotAVideo: 422,
+    QueueFull: 429,
+    Busy: 503,
+    DiskFull: 507,
+}
 
 Number = Annotated[int, InPath(ge=1, le=2**62, description="The number of the video.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
@@ -84,18 +89,30 @@ class WebServer(uvicorn.Server):
 def web_server(service: Service, policy: AccessPolicy) -> WebServer:
     """To be run inside `with service`; the middleware runs before everything, error handlers too."""
     config = uvicorn.Config(
-        AuthMiddleware(create_app(service), policy), http="h11", ws="none", lifespan="off", access_log=False,
-        log_level="warning", server_header=False, proxy_headers=False, limit_concurrency=512,
+        AuthMiddleware(create_app(service), policy),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=512,
         timeout_graceful_shutdown=2,
-    )  # fmt: skip
+    )
     return WebServer(config, service)
 
 
 def create_app(service: Service) -> FastAPI:
     app = FastAPI(
-        title="Watchword", version=watchword.__version__, openapi_url="/api/openapi.json", docs_url=None,
-        redoc_url=None, summary="Captions videos, stores the captions, searches them.", responses=errors(422),
-    )  # fmt: skip
+        title="Watchword",
+        version=watchword.__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        summary="Captions videos, stores the captions, searches them.",
+        responses=errors(422),
+    )
     _add_error_handlers(app)
     _add_page(app)
     _add_jobs(app, service)
@@ -181,16 +198,22 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     def about() -> About:
         """The server, its captioner and its limits."""
         return About(
-            version=watchword.__version__, captioner=service.info.captioner, hint=service.info.hint,
-            limits=service.limits, semantic_search=service.info.semantic_search,
-        )  # fmt: skip
+            version=watchword.__version__,
+            captioner=service.info.captioner,
+            hint=service.info.hint,
+            limits=service.limits,
+            semantic_search=service.info.semantic_search,
+        )
 
     body = {"required": True, "content": {"application/octet-stream": {"schema": {"format": "binary"}}}}
 
     @app.post(
-        "/api/videos", status_code=202, tags=["videos"], responses=errors(400, 408, 413, 422, 429, 503, 507),
+        "/api/videos",
+        status_code=202,
+        tags=["videos"],
+        responses=errors(400, 408, 413, 422, 429, 503, 507),
         openapi_extra={"requestBody": body},
-    )  # fmt: skip
+    )
     async def add_video(
         request: Request,
         x_watchword_name: Annotated[
@@ -218,9 +241,11 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         return JobAnswer.of(job_of(job))
 
     @app.get(
-        "/api/jobs/{job}/events", tags=["jobs"], response_class=StreamingResponse,
+        "/api/jobs/{job}/events",
+        tags=["jobs"],
+        response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **errors(404)},
-    )  # fmt: skip
+    )
     def follow_job(job: str) -> StreamingResponse:
         """The job as server-sent events, until it is done, failed or cancelled."""
         job_of(job)
@@ -289,8 +314,10 @@ def _add_videos(app: FastAPI, service: Service) -> None:
     @app.get("/api/search", tags=["search"])
     def search(
         q: Annotated[str, Query(max_length=1000, description='words, prefixes*, "phrases", -without')],
-        limit: Limit = 20, offset: Offset = 0, semantic: bool = False,
-    ) -> HitList:  # fmt: skip
+        limit: Limit = 20,
+        offset: Offset = 0,
+        semantic: bool = False,
+    ) -> HitList:
         """Segments whose captions match."""
         if semantic and not service.info.semantic_search:
             line = "semantic search needs weights: run watchword weights get minilm, and start the server again"
@@ -327,9 +354,11 @@ def _add_files(app: FastAPI, service: Service) -> None:
     a_frame: dict[int | str, dict[str, Any]] = {200: {"content": {"image/jpeg": {}}}, **errors(404, 503)}
 
     @app.get(
-        "/api/videos/{video}/file", tags=["files"], response_class=FileResponse,
+        "/api/videos/{video}/file",
+        tags=["files"],
+        response_class=FileResponse,
         responses={200: {"content": a_video}, 206: {"content": a_video}, **errors(404)},
-    )  # fmt: skip
+    )
     def file(video: Number) -> Response:
         """The file, or a part of it (`Range`)."""
         _, path = file_of(video)
@@ -353,10 +382,13 @@ def _add_download(app: FastAPI, service: Service, name: str, form: Format, kind:
     ending, write = WRITERS[form]
 
     @app.get(
-        f"/api/videos/{{video}}/{name}", tags=["files"], response_class=Response, name=name,
+        f"/api/videos/{{video}}/{name}",
+        tags=["files"],
+        response_class=Response,
+        name=name,
         responses={200: {"content": {kind: {} if form == "json" else {"schema": {"type": "string"}}}}, **errors(404)},
         summary=f"The description of a video as {form}",
-    )  # fmt: skip
+    )
     def download(video: Number, download: bool = False) -> Response:
         row = row_of(service, video)
         text = write([service.storage.description(row)])

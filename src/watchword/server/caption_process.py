@@ -109,9 +109,11 @@ class CaptionHandler:
         lines = [renamed(line, path, name) for line in warnings]
         description = assemble(Path(name), seconds, captioner.name, segments, lines, OPTIONS)
         yield {
-            "reached": seconds, "caption": description.caption,
-            "description": description_to_dict(description), "explanation": Explanation.of(description).values(),
-        }  # fmt: skip
+            "reached": seconds,
+            "caption": description.caption,
+            "description": description_to_dict(description),
+            "explanation": Explanation.of(description).values(),
+        }
 
 
 def renamed(line: str, path: Path, name: str) -> str:

@@ -49,9 +49,12 @@ class ProbePool:
         """WatchwordError for what is not a video."""
         values = self._request({"video": str(path)})
         return ProbedVideo(
-            float(values["seconds"]), int(values["width"]), int(values["height"]),
-            values["suffix"] if values["suffix"] in KNOWN else OTHER, str(values["codec"]),
-        )  # fmt: skip
+            float(values["seconds"]),
+            int(values["width"]),
+            int(values["height"]),
+            values["suffix"] if values["suffix"] in KNOWN else OTHER,
+            str(values["codec"]),
+        )
 
     def frame(self, path: Path, seconds: float, width: int, height: int) -> bytes:
         """A JPEG of the frame at a time, no larger than this."""
@@ -95,9 +98,12 @@ def _probe(path: Path) -> Message:
 
     info = probe(path)
     return {
-        "seconds": info.duration_seconds, "width": info.width, "height": info.height,
-        "suffix": suffix_of(path, info.codec), "codec": info.codec,
-    }  # fmt: skip
+        "seconds": info.duration_seconds,
+        "width": info.width,
+        "height": info.height,
+        "suffix": suffix_of(path, info.codec),
+        "codec": info.codec,
+    }
 
 
 def _jpeg(path: Path, seconds: float, width: int, height: int) -> bytes:

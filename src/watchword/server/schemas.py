@@ -45,9 +45,15 @@ class JobAnswer(BaseModel):
     @classmethod
     def of(cls, job: Job) -> "JobAnswer":
         return cls(
-            id=job.id, name=job.name, state=job.state, done_seconds=job.done_seconds, seconds=job.seconds,
-            caption_so_far=job.caption, video=job.video, error=job.error,
-        )  # fmt: skip
+            id=job.id,
+            name=job.name,
+            state=job.state,
+            done_seconds=job.done_seconds,
+            seconds=job.seconds,
+            caption_so_far=job.caption,
+            video=job.video,
+            error=job.error,
+        )
 
 
 class JobList(BaseModel):
@@ -66,9 +72,14 @@ class VideoSummary(BaseModel):
     @classmethod
     def of(cls, row: VideoRow) -> "VideoSummary":
         return cls(
-            id=row.id, name=row.name, seconds=row.seconds, caption=row.caption, confidence=row.confidence,
-            segments=row.num_segments, added=row.added,
-        )  # fmt: skip
+            id=row.id,
+            name=row.name,
+            seconds=row.seconds,
+            caption=row.caption,
+            confidence=row.confidence,
+            segments=row.num_segments,
+            added=row.added,
+        )
 
 
 class VideoList(BaseModel):
@@ -109,9 +120,14 @@ class VideoAnswer(BaseModel):
     def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
         segments = [SegmentAnswer.model_validate(rounded(segment_to_dict(segment))) for segment in description.segments]
         return cls(
-            id=row.id, name=row.name, seconds=row.seconds, captioner=row.captioner,
-            warnings=list(description.warnings), segments=segments, has_file=has_file,
-        )  # fmt: skip
+            id=row.id,
+            name=row.name,
+            seconds=row.seconds,
+            captioner=row.captioner,
+            warnings=list(description.warnings),
+            segments=segments,
+            has_file=has_file,
+        )
 
 
 class HitAnswer(BaseModel):
@@ -126,9 +142,14 @@ class HitAnswer(BaseModel):
     @classmethod
     def of(cls, hit: Hit) -> "HitAnswer":
         return cls(
-            video=hit.video, name=hit.name, start=hit.start, end=hit.end, caption=hit.caption,
-            confidence=hit.confidence, pieces=list(hit.pieces),
-        )  # fmt: skip
+            video=hit.video,
+            name=hit.name,
+            start=hit.start,
+            end=hit.end,
+            caption=hit.caption,
+            confidence=hit.confidence,
+            pieces=list(hit.pieces),
+        )
 
 
 class HitList(BaseModel):

@@ -82,9 +82,13 @@ class Subprocess:
         command = [sys.executable, "-P", "-m", self.module, *self.arguments]
         env = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}  # waiting threads free their core
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=env, start_new_session=True,  # Ctrl-C is for the server
-        )  # fmt: skip
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            start_new_session=True,  # Ctrl-C is for the server
+        )
         self.lines = queue.Queue()
         for receive, pipe in ((self.lines.put, self.process.stdout), (_print, self.process.stderr)):
             threading.Thread(target=_collect, args=(pipe, receive), daemon=True).start()
@@ -185,8 +189,10 @@ def limit_memory(memory_bytes: int) -> None:
     with suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         used = next((int(line.split()[1]) << 10 for line in status if line.startswith("VmData:")), 0)
     for kind, most in (
-        (resource.RLIMIT_DATA, used + memory_bytes), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0),
-    ):  # fmt: skip
+        (resource.RLIMIT_DATA, used + memory_bytes),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
         with suppress(ValueError, OSError):  # lower already
             resource.setrlimit(kind, (most, most))
 

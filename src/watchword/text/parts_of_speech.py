@@ -125,9 +125,7 @@ def _part_of_ing(word: str, before: str, after: str, in_phrase: bool, thing_foll
     return "verb"
 
 
-def _part_of_base(
-    words: list[str], parts: list[Part], place: int, in_phrase: bool, clause_has_verb: bool
-) -> Part:  # fmt: skip
+def _part_of_base(words: list[str], parts: list[Part], place: int, in_phrase: bool, clause_has_verb: bool) -> Part:
     word, before, after = words[place], _before(words, place), words[place + 1] if place + 1 < len(words) else ""
     earlier = words[place - 2] if place > 1 else ""
     if before == "to":  # next to water, listening to talk: there `to` leads to a thing
@@ -186,9 +184,12 @@ def _before(words: list[str], place: int) -> str:
 
 def _may_be_thing(word: str) -> bool:
     """Whether a noun phrase may go on with this word."""
-    return bool(word) and word not in FUNCTION_WORDS | HAVE_AND_DO and word[0].isalpha() and not (
-        word.endswith("ly") and word not in LY_WORDS | ADJECTIVES
-    )  # fmt: skip
+    return (
+        bool(word)
+        and word not in FUNCTION_WORDS | HAVE_AND_DO
+        and word[0].isalpha()
+        and not (word.endswith("ly") and word not in LY_WORDS | ADJECTIVES)
+    )
 
 
 def _opens_object(word: str) -> bool:
@@ -210,8 +211,17 @@ def base_of(word: str) -> str | None:
     """The verb that a word may be a form of, as its dictionary entry: plays -> play, running -> run."""
     if word in VERBS:
         return word
-    for ending, instead in (("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ied", "y"), ("ed", ""), ("ed", "e"),
-                            ("ing", ""), ("ing", "e")):  # fmt: skip
+    for ending, instead in (
+        ("ies", "y"),
+        ("es", ""),
+        ("es", "e"),
+        ("s", ""),
+        ("ied", "y"),
+        ("ed", ""),
+        ("ed", "e"),
+        ("ing", ""),
+        ("ing", "e"),
+    ):
         if word.endswith(ending):
             stem = word[: -len(ending)]
             doubled = len(stem) > 2 and stem[-1] == stem[-2]

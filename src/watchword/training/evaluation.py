@@ -37,9 +37,14 @@ class Search:
     def __call__(self, model: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
         if self.mbr_samples:
             return mbr_decode(
-                model, batch.streams, self.mbr_samples, self.max_words + 1,
-                beams=self.beam, length_power=self.length_power, content=vocabulary.content,
-            )  # fmt: skip
+                model,
+                batch.streams,
+                self.mbr_samples,
+                self.max_words + 1,
+                beams=self.beam,
+                length_power=self.length_power,
+                content=vocabulary.content,
+            )
         if self.beam > 1:
             return beam(model, batch.streams, self.beam, self.max_words + 1, length_power=self.length_power)
         found = greedy(model, batch.streams, self.max_words + 1)
@@ -72,8 +77,9 @@ def caption_videos(
             masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
             looked = {
                 name: _real_part(weights[row, 0, : len(words)], masks[name])
-                for name, weights in attention.items() if masks[name].any()
-            }  # fmt: skip
+                for name, weights in attention.items()
+                if masks[name].any()
+            }
             captions.append(Hypothesis(video, words, float(found.scores[row, 0]), looked))
         report(len(captions))
     return captions

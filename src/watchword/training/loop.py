@@ -143,10 +143,12 @@ class Trainer:
             self.vocabulary, references_of(parts["train"]), self.data.num_words, recipe.data.max_words
         )
         self.seen = {
-            "splits": dict(clips.checksums), "streams": self.data.features.described(), "used": clips.used(),
+            "splits": dict(clips.checksums),
+            "streams": self.data.features.described(),
+            "used": clips.used(),
             "precision": choose_precision(precision or recipe.precision),
             "keys": self.data.features.keys(),
-        }  # fmt: skip
+        }
         log.info("videos: %s", clips)
         if recipe.data.optional_streams:
             log.info("train videos have: %s", self.data.features.coverage(self.data.videos))
@@ -266,9 +268,12 @@ class Trainer:
         """Validates, keeps the best weights, writes the log."""
         position = self.position
         row: dict[str, float] = {
-            "phase": position.phase, "epoch": position.epoch + 1, "step": position.step,
-            "loss": position.loss_total / position.loss_weight, "learning_rate": optimizer.param_groups[0]["lr"],
-        }  # fmt: skip
+            "phase": position.phase,
+            "epoch": position.epoch + 1,
+            "step": position.step,
+            "loss": position.loss_total / position.loss_weight,
+            "learning_rate": optimizer.param_groups[0]["lr"],
+        }
         row |= {name: value / position.batch for name, value in position.shown.items()}
         position.epoch, position.batch, position.shown = position.epoch + 1, 0, {}
         position.loss_total = position.loss_weight = 0.0
@@ -301,9 +306,13 @@ class Trainer:
         mbr_samples = 0 if selection.by == "val_loss" else selection.mbr_samples  # then captions select nothing
         search = Search(selection.beam, selection.length_power, self.recipe.data.max_words, mbr_samples)
         captions = caption_videos(
-            model, self.validation.features, self.validation.videos, self.vocabulary, search,
+            model,
+            self.validation.features,
+            self.validation.videos,
+            self.vocabulary,
+            search,
             device=self.accelerator.device,
-        )  # fmt: skip
+        )
         scores = score_captions(captions, self.references, VALIDATION_METRICS)
         loss = mean_word_loss(model, self.validation, self.accelerator.device)
         model.train()

@@ -18,17 +18,31 @@ VIDEO_TYPES = {
     ".y4m": "application/octet-stream",
 }  # fmt: skip
 IMAGE_TYPES = {
-    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".bmp": "image/bmp",
-    ".tif": "application/octet-stream", ".tiff": "application/octet-stream",
-}  # fmt: skip
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".tif": "application/octet-stream",
+    ".tiff": "application/octet-stream",
+}
 VIDEO_SUFFIXES, IMAGE_SUFFIXES = frozenset(VIDEO_TYPES), frozenset(IMAGE_TYPES)
 
 # FFmpeg's name of a container -> the suffix of its files.
 CONTAINER_SUFFIXES = {
-    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4", "matroska,webm": ".mkv", "avi": ".avi", "ogg": ".ogv", "gif": ".gif",
-    "mpegts": ".ts", "mpeg": ".mpg", "flv": ".flv", "asf": ".wmv", "png_pipe": ".png", "jpeg_pipe": ".jpg",
+    "mov,mp4,m4a,3gp,3g2,mj2": ".mp4",
+    "matroska,webm": ".mkv",
+    "avi": ".avi",
+    "ogg": ".ogv",
+    "gif": ".gif",
+    "mpegts": ".ts",
+    "mpeg": ".mpg",
+    "flv": ".flv",
+    "asf": ".wmv",
+    "png_pipe": ".png",
+    "jpeg_pipe": ".jpg",
     "webp_pipe": ".webp",
-}  # fmt: skip
+}
 WEBM_CODECS = {"vp8", "vp9", "av1"}  # a Matroska file with one of them is a WebM file
 
 # What every current browser plays without a licence of the machine: container -> MIME type, video codecs.

@@ -30,8 +30,17 @@ from watchword.text.ptb import tokenise
 
 KINDS = ("object", "relation", "attribute")
 NUMBERS = frozenset("one two three four five six seven eight nine ten".split())
-PERSONS = {"someone": "person", "somebody": "person", "people": "person", "persons": "person", "men": "man",
-           "women": "woman", "children": "child", "kids": "child", "kid": "child"}  # fmt: skip
+PERSONS = {
+    "someone": "person",
+    "somebody": "person",
+    "people": "person",
+    "persons": "person",
+    "men": "man",
+    "women": "woman",
+    "children": "child",
+    "kids": "child",
+    "kid": "child",
+}
 IRREGULAR = {"sang": "sing", "sung": "sing", "ran": "run", "ate": "eat", "sat": "sit", "stood": "stand", "rode": "ride",
              "shown": "show", "made": "make", "took": "take", "taken": "take", "held": "hold", "fought": "fight",
              "drove": "drive", "driven": "drive", "threw": "throw", "thrown": "throw", "wore": "wear", "worn": "wear",

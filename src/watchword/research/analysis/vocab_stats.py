@@ -15,9 +15,14 @@ from watchword.errors import WatchwordError
 from watchword.text.counts import WordCounts, count_words, videos_with
 
 HEADINGS = {
-    "captions": "captions", "words": "words", "mean_length": "length", "rare_words": "rare words",
-    "rare_share": "rare share", "rare_recall": "rare recall", "spread": "spread",
-}  # fmt: skip
+    "captions": "captions",
+    "words": "words",
+    "mean_length": "length",
+    "rare_words": "rare words",
+    "rare_share": "rare share",
+    "rare_recall": "rare recall",
+    "spread": "spread",
+}
 
 
 def vocab_stats(

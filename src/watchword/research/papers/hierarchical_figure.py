@@ -25,10 +25,13 @@ class Salience:
 
     def to_json(self) -> dict[str, Any]:
         frames = [
-            {"seconds": round(float(time), 3), "boxes": np.round(boxes, 4).tolist(),
-             "weights": np.round(weights, 5).tolist()}
+            {
+                "seconds": round(float(time), 3),
+                "boxes": np.round(boxes, 4).tolist(),
+                "weights": np.round(weights, 5).tolist(),
+            }
             for time, boxes, weights in zip(self.times, self.boxes, self.weights, strict=True)
-        ]  # fmt: skip
+        ]
         return {"video": self.video, "caption": self.caption, "frames": frames}
 
 

@@ -74,11 +74,15 @@ def refocus(
 
 def row(passes: "Passes") -> dict[str, object]:
     return {
-        "video": passes.video, "frames": len(passes.times), "middle": passes.middle, "key": passes.key,
+        "video": passes.video,
+        "frames": len(passes.times),
+        "middle": passes.middle,
+        "key": passes.key,
         "seconds": round(float(passes.times[passes.key]), 3),
         "relevance": [round(float(share), 4) for share in passes.relevance],
-        "first": passes.first.text, "second": passes.second.text,
-    }  # fmt: skip
+        "first": passes.first.text,
+        "second": passes.second.text,
+    }
 
 
 def shares(passes: "Sequence[Passes]", truth: "Mapping[str, Truth] | None") -> dict[str, float]:
@@ -123,9 +127,12 @@ def choose(passes: "Sequence[Passes]", ids: str, figures: int) -> "list[Passes]"
 
 
 def draw(
-    passes: "Sequence[Passes]", clips: "Mapping[str, Clip]", videos: Path | None, captioner: "Captioner",
+    passes: "Sequence[Passes]",
+    clips: "Mapping[str, Clip]",
+    videos: Path | None,
+    captioner: "Captioner",
     folder: Path,
-) -> None:  # fmt: skip
+) -> None:
     from watchword.models.refocus import Refocus
     from watchword.research.papers.refocus_figure import Strip, WordMasks, draw_masks, draw_strips
     from watchword.video import At, ShortSide, read_frames

@@ -21,7 +21,7 @@ from watchword.explain.overlay import (
     heat_of,
     scaled,
     spotlight,
-)  # fmt: skip
+)
 from watchword.models.refocus import Refocus
 from watchword.tensors import Memory, State, Step, Streams
 from watchword.training.evaluation import VIDEOS_AT_ONCE, Search, caption_videos
@@ -175,9 +175,16 @@ def caption_twice(
         )
         for row, video in enumerate(names):
             length = int(streams[model.temporal].mask[row].any(-1).nonzero().max()) + 1
-            found.append(Passes(
-                video, np.asarray(streams[model.temporal].times[row, :length]), int(middle[row]), int(key[row]),
-                np.asarray(relevance[row, :length].exp()), first[row], second[row],
-            ))  # fmt: skip
+            found.append(
+                Passes(
+                    video,
+                    np.asarray(streams[model.temporal].times[row, :length]),
+                    int(middle[row]),
+                    int(key[row]),
+                    np.asarray(relevance[row, :length].exp()),
+                    first[row],
+                    second[row],
+                )
+            )
         report(len(found))
     return found

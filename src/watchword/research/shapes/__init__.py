@@ -41,4 +41,4 @@ __all__ = [
     "split_of",
     "streams_of",
     "write_shapes",
-]  # fmt: skip
+]

@@ -32,10 +32,28 @@ from watchword.errors import unknown
 from watchword.research.shapes.videos import DrawnVideo
 from watchword.types import FloatArray, StreamArrays
 
-STREAMS = ("appearance", "appearance_grid", "regions", "motion", "scene", "movement", "moving_regions",
-           "layer1", "layer2", "layer3")  # fmt: skip
-HUES = ((220, 40, 40), (245, 140, 30), (245, 215, 40), (40, 170, 60),   # prototypes of chromatic colour words
-        (40, 200, 195), (45, 95, 230), (140, 60, 190), (250, 140, 190))  # fmt: skip
+STREAMS = (
+    "appearance",
+    "appearance_grid",
+    "regions",
+    "motion",
+    "scene",
+    "movement",
+    "moving_regions",
+    "layer1",
+    "layer2",
+    "layer3",
+)
+HUES = (
+    (220, 40, 40),
+    (245, 140, 30),
+    (245, 215, 40),
+    (40, 170, 60),  # prototypes of chromatic colour words
+    (40, 200, 195),
+    (45, 95, 230),
+    (140, 60, 190),
+    (250, 140, 190),
+)
 ANGLES = 8
 HALF_TURN, FULL_TURN = np.pi, 2 * np.pi
 NOISE = 0.06  # a gradient below it is grain of the video
@@ -264,8 +282,11 @@ def _points(maps: Maps, boxes: FloatArray) -> tuple[NDArray[np.int64], NDArray[n
     x = boxes[..., :1] + (boxes[..., 2:3] - boxes[..., :1]) * inside  # (F, K, CROP)
     y = boxes[..., 1:2] + (boxes[..., 3:] - boxes[..., 1:2]) * inside
     column, row = (x * width).astype(np.int64), (y * height).astype(np.int64)
-    return (np.arange(frames)[:, None, None, None],
-            np.minimum(row, height - 1)[..., :, None], np.minimum(column, width - 1)[..., None, :])  # fmt: skip
+    return (
+        np.arange(frames)[:, None, None, None],
+        np.minimum(row, height - 1)[..., :, None],
+        np.minimum(column, width - 1)[..., None, :],
+    )
 
 
 def _motion(maps: Maps) -> FloatArray:

@@ -16,9 +16,15 @@ from watchword.types import FloatArray
 Plane = FloatArray  # (F, P, P)
 
 PALETTE = {
-    "red": (222, 42, 42), "blue": (48, 96, 232), "green": (40, 170, 60), "yellow": (245, 212, 40),
-    "orange": (245, 138, 30), "purple": (140, 60, 190), "pink": (250, 140, 190), "turquoise": (40, 200, 195),
-}  # fmt: skip
+    "red": (222, 42, 42),
+    "blue": (48, 96, 232),
+    "green": (40, 170, 60),
+    "yellow": (245, 212, 40),
+    "orange": (245, 138, 30),
+    "purple": (140, 60, 190),
+    "pink": (250, 140, 190),
+    "turquoise": (40, 200, 195),
+}
 SCENES = {  # sky at the top, sky at the horizon, ground at the horizon, ground at the bottom
     "studio": ((176, 176, 180), (192, 192, 194), (160, 158, 158), (140, 138, 138)),
     "night": ((10, 12, 34), (26, 30, 66), (20, 24, 40), (8, 10, 20)),
@@ -152,6 +158,12 @@ def _crescent(u: Plane, v: Plane) -> Plane:
 
 
 SHAPES: dict[str, Callable[[Plane, Plane], Plane]] = {
-    "circle": _circle, "square": _square, "triangle": _triangle, "star": _star,
-    "diamond": _diamond, "heart": _heart, "cross": _cross, "crescent": _crescent,
-}  # fmt: skip
+    "circle": _circle,
+    "square": _square,
+    "triangle": _triangle,
+    "star": _star,
+    "diamond": _diamond,
+    "heart": _heart,
+    "cross": _cross,
+    "crescent": _crescent,
+}

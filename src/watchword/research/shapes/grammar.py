@@ -64,10 +64,12 @@ LEXICON: dict[str, dict[str, Entry]] = {
         "vanishes": Entry(0.10, ("vanishes", "is vanishing", "disappears")),
         "grows": Entry(0.10, ("grows", "is growing", "gets bigger")),
         "shrinks": Entry(0.10, ("shrinks", "is shrinking", "gets smaller")),
-        "turns": Entry(0.10, ("turns {after}", "is turning {after}", "becomes {after}",
-                              "changes from {colour} to {after}")),
-        "bounces": Entry(0.10, ("bounces off {second}", "is bouncing off {second}", "hits {second}",
-                                "bumps into {second}")),
+        "turns": Entry(
+            0.10, ("turns {after}", "is turning {after}", "becomes {after}", "changes from {colour} to {after}")
+        ),
+        "bounces": Entry(
+            0.10, ("bounces off {second}", "is bouncing off {second}", "hits {second}", "bumps into {second}")
+        ),
         "jumps": Entry(0.04, ("jumps", "is jumping", "hops")),
         "spins": Entry(0.025, ("spins", "is spinning", "rotates")),
         "blinks": Entry(0.015, ("blinks", "is blinking", "flashes")),
@@ -78,15 +80,21 @@ LEXICON: dict[str, dict[str, Entry]] = {
         "up": Entry(0.20, ("up", "upwards")),
         "down": Entry(0.20, ("down", "downwards")),
     },
-}  # fmt: skip
+}
 FUNCTION_WORDS = frozenset(
     {"a", "an", "the", "is", "at", "in", "on", "off", "into", "from", "to", "there", "that", "gets"}
 )
 TEMPLATES = ("{subject} {verb} {place}", "{place} {subject} {verb}", "there is {subject} that {verb} {place}")
 BACKWARDS = {  # what a video shows when it is played from its end
-    "left": "right", "right": "left", "up": "down", "down": "up",
-    "appears": "vanishes", "vanishes": "appears", "grows": "shrinks", "shrinks": "grows",
-}  # fmt: skip
+    "left": "right",
+    "right": "left",
+    "up": "down",
+    "down": "up",
+    "appears": "vanishes",
+    "vanishes": "appears",
+    "grows": "shrinks",
+    "shrinks": "grows",
+}
 
 
 def _words_of(phrase: str) -> tuple[str, ...]:
@@ -152,8 +160,9 @@ class Facts:
         return frozenset(word for word, (_, value) in MEANINGS.items() if value in values)
 
 
-def draw_value(rng: np.random.Generator, kind: str, among: tuple[str, ...] = (), without: frozenset[str] = frozenset()
-               ) -> str:  # fmt: skip
+def draw_value(
+    rng: np.random.Generator, kind: str, among: tuple[str, ...] = (), without: frozenset[str] = frozenset()
+) -> str:
     """A value of a kind by its share, of all or of some."""
     values = [value for value in among or LEXICON[kind] if value not in without]
     shares = np.array([LEXICON[kind][value].share for value in values])

@@ -137,12 +137,16 @@ def draw_video(config: ShapesConfig, index: int) -> DrawnVideo:
     things = [track.thing for track in tracks] + [None] * len(background)
     order = np.argsort(slots)
     truth = Truth(
-        facts.backwards() if backwards else facts, event,
-        np.where(visible[..., None], places, 0)[:, order], visible[:, order],
+        facts.backwards() if backwards else facts,
+        event,
+        np.where(visible[..., None], places, 0)[:, order],
+        visible[:, order],
         tuple(things[place] for place in order),
-        subject=int(slots[0]), second=int(slots[1]) if facts.second is not None else None,
-        order_words=(), rare_words=(),
-    )  # fmt: skip
+        subject=int(slots[0]),
+        second=int(slots[1]) if facts.second is not None else None,
+        order_words=(),
+        rare_words=(),
+    )
     times = np.arange(config.frames) / config.frames_per_second
     drawn = DrawnVideo(f"shapes{index:06d}", split_of(index), pictures, times, (), truth)
     drawn = _flip(drawn) if backwards else drawn
@@ -161,9 +165,13 @@ def _flip(drawn: DrawnVideo) -> DrawnVideo:
     facts = truth.facts.backwards()
     things = tuple(facts.subject if slot == truth.subject else thing for slot, thing in enumerate(truth.things))
     truth = replace(
-        truth, facts=facts, event=(len(drawn.times) - end, len(drawn.times) - start), things=things,
-        boxes=truth.boxes[::-1], visible=truth.visible[::-1],
-    )  # fmt: skip
+        truth,
+        facts=facts,
+        event=(len(drawn.times) - end, len(drawn.times) - start),
+        things=things,
+        boxes=truth.boxes[::-1],
+        visible=truth.visible[::-1],
+    )
     return replace(drawn, pictures=drawn.pictures[::-1], truth=truth)
 
 
@@ -215,8 +223,9 @@ def _draw_event(config: ShapesConfig, rng: np.random.Generator) -> tuple[int, in
     return start, start + length
 
 
-def _stage(config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np.random.Generator
-           ) -> tuple[list[Track], FloatArray]:  # fmt: skip
+def _stage(
+    config: ShapesConfig, facts: Facts, event: tuple[int, int], rng: np.random.Generator
+) -> tuple[list[Track], FloatArray]:
     """Where everything is in every frame: subject, what it meets, distractors; and boxes (., 4) of mere background."""
     subject = _perform(config, facts, event, rng)
     tracks = [subject]
@@ -316,8 +325,9 @@ def _free_place(rng: np.random.Generator, extent: FloatArray, taken: FloatArray)
     return np.asarray(lows[np.clip(overlap, 0, None).prod(-1).sum(-1).argmin()])
 
 
-def _shoot(config: ShapesConfig, scene: str, tracks: list[Track], rng: np.random.Generator
-           ) -> tuple[NDArray[np.uint8], FloatArray]:  # fmt: skip
+def _shoot(
+    config: ShapesConfig, scene: str, tracks: list[Track], rng: np.random.Generator
+) -> tuple[NDArray[np.uint8], FloatArray]:
     """Pictures (F, H, W, 3), and the boxes (F, objects, 4) of the tracks; the first track is painted on top."""
     size, margin = config.size, config.size // 4 + 4
     canvas = np.zeros((config.frames, size + 2 * margin, size + 2 * margin, 3), np.float32)

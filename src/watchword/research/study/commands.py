@@ -64,10 +64,13 @@ def make_study(
     for item, row in zip(items, key["items"], strict=True):
         item |= media_of(row["video"], videos, show)
     key |= {"first": systems[0], "second": systems[1]}
-    page = study_page({
-        "study": key["study"], "questions": [{"name": name, "text": text} for name, text in QUESTIONS.items()],
-        "items": items,
-    })  # fmt: skip
+    page = study_page(
+        {
+            "study": key["study"],
+            "questions": [{"name": name, "text": text} for name, text in QUESTIONS.items()],
+            "items": items,
+        }
+    )
     secret = output.with_suffix(".key.json")
     write_whole(secret, json.dumps(key, indent=1) + "\n")
     write_whole(output, page)
