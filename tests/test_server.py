@@ -804,7 +804,7 @@ def test_the_api_is_documented(client: Client) -> None:
         for method, about in methods.items():
             assert about["summary"], f"{method} {path}"
             problem = about["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema")
-            assert problem in (None, {"$ref": "#/components/schemas/Problem"}), f"{method} {path}"
+            assert problem in (None, {"$ref": "#/components/schemas/ErrorAnswer"}), f"{method} {path}"
 
 
 def test_the_api_can_be_read_without_a_network_and_without_scripts(client: Client) -> None:

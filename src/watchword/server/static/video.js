@@ -291,7 +291,7 @@ export class VideoView {
     });
     this.attentionSection.hidden = this.words.every((button) => button.disabled);
     for (const part of [this.strip, this.scale, this.frames, this.bars]) part.hidden = !head;
-    this.peakLine.replaceChildren(...this.peakLineLine(head, active));
+    this.peakLine.replaceChildren(...this.peakText(head, active));
     if (head) {
       this.showStrip(head, active);
       this.showFrames(head);
