@@ -271,7 +271,7 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
 
     page.reload()
     expect(page.locator(".caption")).to_have_text(said)
-    page.get_by_label("Search what was said").fill(f'"{segment["caption"]}"')
+    page.get_by_label("Search the captions of your videos").fill(f'"{segment["caption"]}"')
     expect(page.locator(".hit").filter(has_text=video.name)).to_have_count(1)
     page.get_by_role("link", name="Watchword: home").click()
     expect(page.locator(f'.card[data-video="{number}"]')).to_contain_text(said)
@@ -340,7 +340,7 @@ def test_the_caption_follows_the_video(page: Any, server: Server) -> None:
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".caption")).to_have_text("Someone opens a window.")
     page.get_by_role("button", name="Pause").click()
-    slider = page.get_by_role("slider", name="Moment of the video")
+    slider = page.get_by_role("slider", name="Time in the video")
     slider.focus()
     page.keyboard.press("Home")
     expect(page.locator(".caption")).to_have_text("A red bird sings.")
@@ -365,7 +365,7 @@ def test_a_search_marks_its_words_and_jumps_to_the_second(page: Any) -> None:
 
 def test_a_video_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, server: Server) -> None:
     open_video(page, server, "stills.avi")
-    expect(page.get_by_text("This browser cannot play the video's format")).to_be_visible()
+    expect(page.get_by_text("This browser cannot play the format of the video")).to_be_visible()
     width = "() => document.querySelector('.stage img')?.naturalWidth"
     assert wait_until(lambda: page.evaluate(width)) == 128
     first = page.locator(".stage img").get_attribute("src")
@@ -376,7 +376,7 @@ def test_a_video_the_browser_cannot_play_is_shown_frame_by_frame(page: Any, serv
 
 def test_what_was_said_outlives_the_video(page: Any, server: Server) -> None:
     open_video(page, server, "gone.mp4")
-    expect(page.get_by_text("The video itself is not there any more")).to_be_visible()
+    expect(page.get_by_text("The file of the video is missing")).to_be_visible()
     expect(page.locator(".caption")).to_have_text("A video that was moved.")
 
 

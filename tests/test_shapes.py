@@ -479,9 +479,9 @@ def test_the_command_writes_videos_captions_and_a_picture(tmp_path: Path) -> Non
         ({"size": 60}, "multiple of 16"),
         ({"frames": 4}, "8 or more"),
         ({"longest_event": 0.2}, "draw more frames"),
-        ({"longest_event": 1.5}, "the film ends"),
+        ({"longest_event": 1.5}, "the video ends"),
         ({"distractors": 7}, "raise regions"),
-        ({"films": 0}, "at least one"),
+        ({"count": 0}, "at least one"),
     ],
 )
 def test_an_impossible_wish_is_one_clear_line(options: dict[str, object], said: str) -> None:
