@@ -5,7 +5,7 @@ Two facts that cost time:
 * **Inner tensors are made outputs by appending bytes.** Protobuf merges a repeated embedded message, so the bytes of a
   model followed by `graph { output { name } }` are the same model with one more output. No `onnx` package is needed.
 * **Integer matrix products saturate on x86 CPUs without VNNI** (AVX2 and older): pairs of u8 x s8 products are added in
-  16 bits. CLIP's image vectors then have a cosine of 0.3 to 0.5 with the right ones, without any error.
+  16 bits. CLIP's image vectors are then wrong, without any error: a cat is no longer nearest to "cat".
   `session.x64quantprecision` asks onnxruntime for the exact kernel; on CPUs with VNNI it changes nothing.
 """
 
