@@ -19,8 +19,10 @@ torch.set_num_threads(1)  # two test workers share two cores
 
 @pytest.fixture(scope="session", autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Reference indexes of tests do not land in the user's cache folder, nor films in the user's library."""
-    os.environ.setdefault("WATCHWORD_CACHE", str(tmp_path_factory.mktemp("cache")))
+    """Tests write neither into the user's cache folder nor into the user's library; test workers share one cache."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder  # a worker's folder lies in the run's
+    os.environ.setdefault("WATCHWORD_CACHE", str(shared / "cache"))
     os.environ["WATCHWORD_LIBRARY"] = str(tmp_path_factory.mktemp("library") / "library.db")
 
 
