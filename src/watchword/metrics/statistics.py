@@ -61,7 +61,7 @@ def mean_of_ratio(totals: Floats, counts: Floats) -> tuple[float, float]:
 
 def bootstrap(scores: Scores, samples: int = 1000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
     """Percentile intervals from sets of videos drawn with replacement. Document frequencies stay as they are."""
-    totals = resampled(scores, _draws(len(scores.videos), samples, seed))
+    totals = resampled(scores, draw_videos(len(scores.videos), samples, seed))
     intervals = {}
     for name, values in totals.items():
         low, high = np.percentile(values, [50 * (1 - confidence), 50 * (1 + confidence)])
@@ -78,7 +78,7 @@ def compare(first: Scores, second: Scores, samples: int = 1000, seed: int = 0) -
     if first.videos != second.videos:
         raise WatchwordError("a paired test needs both systems on the same videos in the same order")
     num_videos = len(first.videos)
-    draws = _draws(num_videos, samples, seed)
+    draws = draw_videos(num_videos, samples, seed)
     ours, theirs = resampled(first, draws), resampled(second, draws)
     swaps = np.random.default_rng(seed + 1).integers(0, 2, (samples, num_videos)).astype(np.float64)
     mixed, rest = _mixed(first, second, swaps), _mixed(second, first, swaps)
@@ -108,7 +108,7 @@ def _mixed(first: Scores, second: Scores, swaps: Floats) -> dict[str, Floats]:
     return totals
 
 
-def _draws(num_videos: int, samples: int, seed: int) -> Floats:
+def draw_videos(num_videos: int, samples: int, seed: int) -> Floats:
     """How often each video is drawn, (samples, videos)."""
     generator = np.random.default_rng(seed)
     draws: Floats = generator.multinomial(num_videos, np.full(num_videos, 1 / num_videos), size=samples).astype(float)
