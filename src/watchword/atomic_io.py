@@ -4,9 +4,27 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from watchword.errors import WatchwordError
+
+
+def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuses an output that is one of the inputs, under whatever name: no command writes over what it reads."""
+    known = {identity for path in inputs if (identity := _identity(path))}
+    for path in outputs:
+        if _identity(path) in known:
+            raise WatchwordError(f"the output {path} is an input of this command: name another file")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Of a file; None if there is none."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:

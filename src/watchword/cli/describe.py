@@ -18,7 +18,7 @@ from watchword.cli._shared import (
     print_message,
     read_list,
 )
-from watchword.errors import WatchwordError
+from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
     from watchword.captioning.description import Description
@@ -69,12 +69,16 @@ def describe(
     if resume and output is None:
         raise WatchwordError("--resume needs --output: name the file of the stopped job")
 
+    from watchword.atomic_io import check_outputs
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
-    form = form or (FORMATS.get(output.suffix.lower(), "text") if output else "text")
+    form = form or (format_of(output) if output else "text")
     paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
     targets = plan_outputs(paths, form, output)
     pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
+    files = [target for target, _ in targets if target is not None]
+    written = [*files, *map(journal_of, files), *pages.values()]
+    check_outputs(written, [*paths, *([from_list] if from_list else [])])
 
     from watchword.captioning.journal import DescribeJob, Journal
     from watchword.captioning.pipeline import DescribeOptions
@@ -105,6 +109,20 @@ def describe(
         raise typer.Exit(1)
 
 
+def is_folder(output: Path) -> bool:
+    """A folder gets a file for each video; a new one is a name without a suffix."""
+    return output.is_dir() or not output.suffix or str(output).endswith(os.sep)
+
+
+def format_of(output: Path) -> Format:
+    """By the suffix; a folder gets text."""
+    if is_folder(output):
+        return "text"
+    if output.suffix.lower() not in FORMATS:
+        raise unknown("suffix of --output", output.suffix, FORMATS)
+    return FORMATS[output.suffix.lower()]
+
+
 def plan_outputs(
     paths: "Sequence[Path]", form: Format, output: Path | None
 ) -> "list[tuple[Path | None, Sequence[Path]]]":
@@ -112,7 +130,7 @@ def plan_outputs(
     from watchword.captioning.writers import WRITERS
 
     suffix = WRITERS[form][0]
-    if output is not None and (output.is_dir() or not output.suffix or str(output).endswith(os.sep)):
+    if output is not None and is_folder(output):
         return [(output / f"{name}{suffix}", [path]) for name, path in zip(unique_names(paths), paths, strict=True)]
     if form in FOR_ONE_VIDEO and len(paths) > 1:
         raise WatchwordError(f"{form} is a file for one video, here are {len(paths)}: name a folder, --output srt/")

@@ -50,22 +50,24 @@ def explain(
     elif former:
         raise WatchwordError(f"explain takes one video, not {len(words)}")
     form = form or format_of(output)
+    from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
     from watchword.explain.attention import Explanation
 
     captioner = Captioner.load(model, store)
-    if Path(video).is_file():
-        path: Path | None = Path(video)
+    is_file = Path(video).is_file()
+    path = Path(video) if is_file else stored_video(captioner, video, videos, needed=form != "json")
+    target = target_of(output, form, Path(video).stem if is_file else video.replace(os.sep, "_"))
+    check_outputs([target], [path] if path else [])
+    if is_file:
         check_backbones(captioner, video)
         description = captioner.describe(video, beam=beam, timeline=timeline)
     else:
-        path = stored_video(captioner, video, videos, needed=form != "json")
         description = captioner.describe_stored(video, path, beam=beam)
     for warning in description.warnings:
         print_message(f"warning: {warning}")
     explanation = Explanation.of(description)
     check_head(explanation, head)
-    target = target_of(output, form, Path(video).stem if path == Path(video) else video.replace(os.sep, "_"))
     write_explanation(explanation, path, target, form, head)
     for segment in explanation.segments:
         typer.echo(f"{segment.caption} ({segment.confidence:.2f})")

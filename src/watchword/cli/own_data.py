@@ -35,6 +35,7 @@ class OwnData:
 
 def train_own(data: OwnData) -> "Run":
     """Every step can be interrupted: the same command continues."""
+    from watchword.atomic_io import check_outputs
     from watchword.cli._progress import training_bar
     from watchword.config import Recipe
     from watchword.training import Run, loop
@@ -42,6 +43,7 @@ def train_own(data: OwnData) -> "Run":
     if (data.output / "recipe.toml").exists():
         with training_bar() as report:
             return loop.resume(data.output, report)
+    check_outputs([data.output / "captions.jsonl"], [data.captions])
     clips = with_videos(data)
     clips = extract_videos(data, clips)
     if not {"train", "val"} <= {clip.split for clip in clips}:

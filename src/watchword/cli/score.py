@@ -35,6 +35,7 @@ def score(
 
     watchword score captions.jsonl predictions.json --split test
     """
+    from watchword.atomic_io import check_outputs
     from watchword.metrics import NO_METEOR, ReferenceIndex, document_frequencies, meteor_available, tokenise
     from watchword.metrics.files import match, read_hypotheses, read_references, read_training
     from watchword.metrics.statistics import bootstrap as intervals_of
@@ -44,6 +45,8 @@ def score(
         raise WatchwordError("--train-frequencies needs the training captions: add --train FILE")
     if bootstrap < 0:
         raise WatchwordError(f"--bootstrap {bootstrap}: expected a number of samples such as 1000")
+    if per_video is not None:
+        check_outputs([per_video], [path for path in (references, hypotheses, train, against) if path])
     known, said = match(read_references(references, split), read_hypotheses(hypotheses), allow_missing=allow_missing)
     training = None
     frequencies = None

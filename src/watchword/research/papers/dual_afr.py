@@ -48,6 +48,7 @@ def layers(
 
     watchword research layers runs/msrvtt_dual_afr --video video7020 --output layers.png
     """
+    from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
     from watchword.data.benchmarks import read_clips
     from watchword.research.papers.dual_afr_figure import layer_weights
@@ -62,7 +63,9 @@ def layers(
     captions = captioner.teacher_force([clips[name] for name in ids]) if people else captioner.caption_stored(ids, beam)
     weights = layer_weights(captioner, captions)
     if video:
-        picture = draw(captioner, captions[0], weights[0], captioner.video_file(video, videos))
+        path = captioner.video_file(video, videos)
+        check_outputs([output], [path])
+        picture = draw(captioner, captions[0], weights[0], path)
         try:
             picture.save(output)
         except (OSError, ValueError) as error:

@@ -26,7 +26,7 @@ def regions(
     """
     import numpy as np
 
-    from watchword.atomic_io import write_whole
+    from watchword.atomic_io import check_outputs, write_whole
     from watchword.captioning.captioner import Captioner
     from watchword.research.papers.hierarchical_figure import Salience, draw_on_video, within_frames
 
@@ -42,6 +42,7 @@ def regions(
     boxes = arrays.boxes[0, :frames, :locations].numpy()
     salience = Salience(video, caption.text, arrays.times[0, :frames].numpy(), boxes, weights)
     path = captioner.video_file(video, videos)
+    check_outputs([output / f"{video}.json", output / f"{video}.png"], [path])
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / f"{video}.json", json.dumps(salience.to_json(), indent=1) + "\n")
     draw_on_video(path, salience).save(output / f"{video}.png")

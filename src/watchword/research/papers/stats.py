@@ -27,12 +27,14 @@ def heatmap(
 
     watchword research heatmap runs/msrvtt_stats video7020 --output heat.png
     """
+    from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
     from watchword.research.papers.stats_figure import draw_words
     from watchword.video import At, ShortSide, read_frames
 
     captioner = Captioner.load(run)
     path = captioner.video_file(video, videos)
+    check_outputs([output], [path])
     (caption,) = captioner.caption_stored([video], beam)
     if not caption.attention:
         raise WatchwordError(f"{run} has a model without attention")

@@ -51,7 +51,7 @@ def make_study(
 
     watchword research study make baseline/predictions-test.json ours/predictions-test.json --videos clips
     """
-    from watchword.atomic_io import write_whole
+    from watchword.atomic_io import check_outputs, write_whole
     from watchword.metrics.files import read_hypotheses
     from watchword.research.study.page import study_page
 
@@ -60,6 +60,8 @@ def make_study(
     systems = [name.strip() for name in names.split(",")]
     if len(systems) != 2 or not all(systems) or systems[0] == systems[1]:
         raise WatchwordError(f"--names is {names!r}, expected two, such as Baseline,Ours")
+    secret = output.with_suffix(".key.json")
+    check_outputs([output, secret], [first, second])
     key, items = draw_study(read_hypotheses(first), read_hypotheses(second), clips, only_different, seed)
     for item, row in zip(items, key["items"], strict=True):
         item |= media_of(row["video"], videos, show)
@@ -71,7 +73,6 @@ def make_study(
             "items": items,
         }
     )
-    secret = output.with_suffix(".key.json")
     write_whole(secret, json.dumps(key, indent=1) + "\n")
     write_whole(output, page)
     typer.echo(f"{output}  {len(items)} videos, {len(page) / 1e6:.1f} MB: send it to people\n{secret}  keep it")
