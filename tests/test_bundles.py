@@ -388,7 +388,7 @@ def test_own_videos_and_captions_become_a_captioner(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_recipe_for_own_videos_is_one(tmp_path: Path, is_known: bool) -> None:
-    from watchword.cli.own_data import OwnData, own_recipe
+    from watchword.cli.train import OwnData, own_recipe
 
     start = CaptionerBundle(write_captioner(tmp_path / "known")) if is_known else None
     clips = [Clip(f"v{number}", "train", ("a zebra runs", "a zebra is running")) for number in range(40)]
@@ -416,7 +416,7 @@ def test_own_data_are_two_things(tmp_path: Path) -> None:
 
 
 def test_captions_without_videos_are_told(tmp_path: Path) -> None:
-    from watchword.cli.own_data import OwnData, train_own
+    from watchword.cli.train import OwnData, train_own
 
     write_shapes(tmp_path, ShapesConfig(count=10))
     (tmp_path / "videos").mkdir()

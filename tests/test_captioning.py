@@ -241,7 +241,7 @@ def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[st
 def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path) -> None:
     lines = [
         "import sys",
-        "from watchword.cli._quick_torch import import_torch_quickly",
+        "from watchword.cli._shared import import_torch_quickly",
         "import_torch_quickly()",
         "import torch",
         "net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())",
@@ -260,7 +260,7 @@ def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path
 def test_the_command_ends_at_once_and_all_that_it_said_is_there(ends: bool, tmp_path: Path) -> None:
     lines = [
         "import atexit",
-        "from watchword.cli._quick_torch import import_torch_quickly, leave",
+        "from watchword.cli._shared import import_torch_quickly, leave",
         "import_torch_quickly()" if ends else "import torch",
         "atexit.register(print, 'taken apart')",
         "print('said', 'x' * 100_000)",

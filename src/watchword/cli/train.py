@@ -1,11 +1,19 @@
-"""`watchword train`."""
+"""`watchword train`: from a recipe, or on own videos and captions."""
 
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from watchword.errors import WatchwordError
+
+if TYPE_CHECKING:
+    from watchword.captioning.bundle import CaptionerBundle
+    from watchword.config import Recipe
+    from watchword.training import Run
+    from watchword.types import Clip
 
 
 def train(
@@ -55,7 +63,6 @@ def train_own_data(videos: Path, captions: Path, output: Path, start: str | None
     from watchword.captioning.bundle import FOR_TRAINING, find_bundle, shipped
     from watchword.cli._progress import console
     from watchword.cli.evaluate import evaluate
-    from watchword.cli.own_data import OwnData, train_own
 
     begin = None
     if start != "none" and (start or FOR_TRAINING in shipped()):
@@ -65,3 +72,151 @@ def train_own_data(videos: Path, captions: Path, output: Path, start: str | None
     split = "test" if run.seen["splits"].get("test") else "val"
     evaluate([run.folder], split=split)
     console.print(f"try it: watchword describe clip.mp4 --model {run.folder}")
+
+
+# --- own videos and captions -----------------------------------------------------------------------------------------
+
+
+VIDEOS_PER_WORKER = 16  # fewer are not worth a process
+FEW_CAPTIONS = 3000  # training captions: with fewer, words that occur once are kept
+FROM_SCRATCH = {"name": "soft_attention", "hidden_size": 256, "embedding_size": 200, "attention_size": 128}
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """The arguments of the command."""
+
+    videos: Path
+    captions: Path
+    output: Path
+    start: "CaptionerBundle | None"  # None: train from scratch
+    epochs: int
+
+    @property
+    def store(self) -> Path:
+        return self.output / "features"
+
+
+def train_own(data: OwnData) -> "Run":
+    """Every step can be interrupted: the same command continues."""
+    from watchword.atomic_io import check_outputs
+    from watchword.cli._progress import training_bar
+    from watchword.config import Recipe
+    from watchword.training import Run, loop
+
+    if (data.output / "recipe.toml").exists():
+        with training_bar() as report:
+            return loop.resume(data.output, report)
+    check_outputs([data.output / "captions.jsonl"], [data.captions])
+    clips = with_videos(data)
+    clips = extract_videos(data, clips)
+    if not {"train", "val"} <= {clip.split for clip in clips}:
+        raise WatchwordError(
+            f"{data.captions}: {len(clips)} readable videos are too few to train and validate: add more"
+        )
+    write_captions(data.output / "captions.jsonl", clips)
+    recipe = Recipe.read(own_recipe(data, clips), str(data.captions))
+    with training_bar() as report:
+        loop.train(recipe, data.output, report)
+    return Run(data.output)
+
+
+def with_videos(data: OwnData) -> "list[Clip]":
+    """The clips whose videos are in the folder."""
+    from watchword.data.annotations import read_annotations
+    from watchword.data.reading import videos_in
+
+    if not data.videos.is_dir():
+        raise WatchwordError(f"--videos {data.videos} is no folder: name the folder of the videos")
+    files = videos_in(data.videos)
+    clips = read_annotations(data.captions)
+    found = [replace(clip, path=files[clip.video][0]) for clip in clips if clip.video in files]
+    if not found:
+        raise WatchwordError(
+            f"none of the {len(clips)} videos of {data.captions} is in {data.videos}: {clips[0].video!r} should be "
+            f"{data.videos / clips[0].video}.mp4 or the like"
+        )
+    missing = len(clips) - len(found)
+    _report(f"{missing} of {len(clips)} videos have no file in {data.videos}", missing)
+    return found
+
+
+def extract_videos(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
+    """Extracts the captioner's streams into the run's own store; unreadable videos are left out."""
+    from watchword.captioning.bundle import stream_specs
+    from watchword.cli._progress import bar, console
+    from watchword.features.executors import cores, extract_local
+    from watchword.features.extraction import Job, VideoFile, prepare
+
+    job = Job(data.store, stream_specs(data.start)) if data.start else prepare(data.store, ["appearance"])
+    videos = [VideoFile(clip.video, clip.path) for clip in clips if clip.path]
+    waiting = [video for video in videos if job.missing(video.video)]
+    bad: dict[str, str] = {}
+    with bar(transient=True) as progress:
+        task = progress.add_task("extracting features", total=len(waiting))
+        workers = min(cores(), max(1, len(waiting) // VIDEOS_PER_WORKER))
+        for outcome in extract_local(job, waiting, workers):
+            if outcome.problem:
+                bad[outcome.video.video] = outcome.problem
+                console.print(f"watchword: {outcome.problem}", soft_wrap=True, markup=False)
+            progress.advance(task)
+    _report(f"{len(bad)} videos are left out", len(bad))
+    return [clip for clip in clips if clip.video not in bad]
+
+
+def _report(line: str, count: int) -> None:
+    from watchword.cli._progress import console
+
+    if count:
+        console.print(f"watchword: {line}", soft_wrap=True, markup=False)
+
+
+def write_captions(path: Path, clips: "list[Clip]") -> None:
+    """As `captions.jsonl`: the split stays fixed, whatever is added to the table later."""
+    from watchword.atomic_io import write_whole
+
+    rows = [{"video": clip.video, "split": clip.split, "captions": clip.captions} for clip in clips]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _search_settings(known: "Recipe | None") -> dict[str, Any]:
+    """The search settings of the captioner that is fine-tuned."""
+    return known.selection.model_dump(include={"length_power", "mbr_samples"}) if known else {}
+
+
+def own_recipe(data: OwnData, clips: "list[Clip]") -> dict[str, Any]:
+    """Fine-tuning with a small learning rate, or a training from scratch."""
+    from watchword.captioning.export import extend_vocabulary
+
+    train = [clip for clip in clips if clip.split == "train"]
+    num_captions = sum(len(clip.captions) for clip in train)
+    min_count = 1 if num_captions < FEW_CAPTIONS else 2
+    known = data.start.recipe if data.start else None
+    start = extend_vocabulary(data.start, train, min_count, data.output / "start") if data.start else None
+    batch = max(4, min(32, len(train) // 8))
+    return {
+        "about": f"{data.captions.name}, {len(train)} videos" + (f", from {data.start.name}" if data.start else ""),
+        "data": {
+            "captions": data.output / "captions.jsonl",
+            "store": data.store,
+            "min_count": min_count,
+            "streams": known.data.streams if known else ("appearance",),
+            "max_time_steps": known.data.max_time_steps if known else None,
+            "max_words": known.data.max_words if known else 20,
+            "frame_keep_rate": known.data.frame_keep_rate if known else 1.0,
+            "videos_per_batch": batch,
+            "captions_per_video": 4,
+        },
+        "model": known.model if known else FROM_SCRATCH,
+        "init_from": start,
+        "phases": [
+            {
+                "epochs": data.epochs,
+                "learning_rate": 5e-4 if known else 1e-3,
+                "patience": 5,
+                "schedule": {"decay": 0.5, "decay_every": max(1, data.epochs // 3)},
+            }
+        ],
+        "selection": {"by": "val_loss", "beam": 3, **_search_settings(known)},
+    }
