@@ -31,14 +31,14 @@ from watchword.errors import WatchwordError
 from watchword.explain.attention import Explanation
 from watchword.library import Library
 from watchword.server import app as server_module
-from watchword.server import uploads
+from watchword.server import storage as storage_module
 from watchword.server.app import attachment
 from watchword.server.auth import AccessPolicy
 from watchword.server.jobs import TRIES, Jobs
 from watchword.server.probe_pool import ProbePool
 from watchword.server.service import Service
+from watchword.server.storage import clean_name
 from watchword.server.subprocesses import ProcessDied
-from watchword.server.uploads import clean_name
 
 ROOT = Path(__file__).parents[1]
 
@@ -429,7 +429,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     client, service = shared
     before = files(service)
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "RESERVE", 1 << 60)
+        patch.setattr(storage_module, "RESERVE", 1 << 60)
         answer = client.upload(video)
         assert (answer.status, "disk is full" in answer.error) == (507, True)
 
@@ -437,7 +437,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "_write_all", full)
+        patch.setattr(storage_module, "_write_all", full)
         assert client.upload(video).status == 507
     assert files(service) == before
     assert client.upload(video).status == 202
@@ -455,7 +455,7 @@ def test_an_upload_that_breaks_off_or_stalls_leaves_nothing(
             line.sendall(head.encode() + video[:1000])
             wait(lambda: bool(files(service)))
         wait(lambda: not files(service))
-        monkeypatch.setattr(uploads, "STALL_SECONDS", 0.2)
+        monkeypatch.setattr(storage_module, "STALL_SECONDS", 0.2)
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
             line.sendall(head.encode() + video[:1000])
             assert line.recv(65536).startswith(b"HTTP/1.1 408 ")

@@ -2,12 +2,12 @@
 
 | file | content |
 |---|---|
-| `app`, `service` | the endpoints, and the objects behind them |
-| `schemas`, `api_docs` | responses as OpenAPI and as a page |
+| `app` | the endpoints |
+| `service` | the objects behind them, and the thread that works on the queue |
+| `schemas` | the responses, and the OpenAPI document as a page |
 | `auth` | access: host, origin, token; security headers |
-| `uploads` | request bodies to files |
-| `jobs`, `worker` | the queue, which survives a killed server, and the thread that works on it |
+| `jobs` | the queue, which survives a killed server |
+| `storage` | uploads to files, where they lie, and their deletion |
 | `subprocesses` | processes with limits, in which videos are decoded |
 | `probe_pool`, `caption_process` | what runs in them: checking files and reading frames; captioning |
-| `storage` | where files lie, and their deletion |
 """

@@ -21,7 +21,6 @@ import watchword
 from watchword.captioning.writers import WRITERS, Format
 from watchword.errors import WatchwordError
 from watchword.library import VideoRow
-from watchword.server.api_docs import as_page
 from watchword.server.auth import AccessPolicy, AuthMiddleware
 from watchword.server.jobs import Job, QueueFull
 from watchword.server.probe_pool import Busy
@@ -36,10 +35,10 @@ from watchword.server.schemas import (
     VideoList,
     VideoSummary,
     errors,
+    openapi_page,
 )
 from watchword.server.service import NotAVideo, Service
-from watchword.server.storage import TYPES
-from watchword.server.uploads import DiskFull, Stalled, TooLarge, clean_name
+from watchword.server.storage import TYPES, DiskFull, Stalled, TooLarge, clean_name
 
 PAGE = Path(__file__).parent / "static"
 VIEWER = PAGE.parents[1] / "explain" / "page" / "attention.js"  # shared with `watchword explain`
@@ -164,7 +163,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/api/docs", include_in_schema=False)
     def api_docs() -> Response:
-        return HTMLResponse(as_page(app.openapi()))
+        return HTMLResponse(openapi_page(app.openapi()))
 
     @app.get("/static/attention.js", include_in_schema=False)
     def viewer() -> Response:
