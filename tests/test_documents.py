@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from films import numbered, write_film
+from preloaded import Preloaded
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
@@ -53,30 +55,42 @@ def desk(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def preloaded() -> Iterator[Preloaded]:
+    with Preloaded(environment(ROOT)) as process:
+        yield process
+
+
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return python(arguments_of(line), folder)
+
+
+def arguments_of(line: str) -> list[str]:
     words = shlex.split(line, comments=True)
     assert words[0] == "watchword", f"a document may only run watchword, not {words[0]}"
-    return python(["-m", "watchword", *words[1:]], folder)
+    return ["-m", *words]
 
 
 def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    env["WATCHWORD_LIBRARY"] = str(folder / "library.db")
     words = [sys.executable, *arguments]
-    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(words, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "WATCHWORD_LIBRARY": str(folder / "library.db")}
+    return {**os.environ, **own}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_commands_of_a_document_work_as_they_stand(document: str, desk: Path) -> None:
+def test_the_commands_of_a_document_work_as_they_stand(document: str, desk: Path, preloaded: Preloaded) -> None:
     for language, text in blocks(document):
-        if language == "python":
-            done = python(["-c", text], desk)
-            assert done.returncode == 0, f"{text}\n{done.stderr}"
-        else:
-            for line in filter(None, text.splitlines()):
-                done = run(line, desk)
-                assert done.returncode == 0, f"{line}\n{done.stderr}"
+        commands = (
+            [["-c", text]] if language == "python" else [arguments_of(line) for line in text.splitlines() if line]
+        )
+        for arguments in commands:
+            done = preloaded.run(arguments, desk, environment(desk))
+            assert done.returncode == 0, f"{arguments}\n{done.stderr}"
 
 
 @pytest.mark.slow
