@@ -34,7 +34,7 @@ TINY = {"name": "soft_attention", "hidden_size": 8, "embedding_size": 6, "attent
 @pytest.fixture(autouse=True)
 def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No config file and no data folder of the person who runs the tests."""
-    monkeypatch.setattr("watchword.data.benchmarks.user_config_path", lambda name: tmp_path / "config" / name)
+    monkeypatch.setattr("watchword.preferences.user_config_path", lambda name: tmp_path / "config" / name)
     monkeypatch.delenv("WATCHWORD_DATA", raising=False)
     return tmp_path / "config" / "watchword" / "config.toml"
 

@@ -319,6 +319,13 @@ def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path / "here")
     write_captioner(Path("full"))  # a run of somebody's own that has the name by chance
     assert choose_bundle()[0].folder == tmp_path / "full"
+    monkeypatch.setenv("WATCHWORD_MODEL", "light")
+    assert choose_bundle()[0].name == "light"
+    monkeypatch.setenv("WATCHWORD_MODEL", "../light")
+    assert choose_bundle()[0].folder.resolve() == tmp_path / "light"
+    monkeypatch.setenv("WATCHWORD_MODEL", "lihgt")
+    with pytest.raises(WatchwordError, match="did you mean 'light'"):
+        choose_bundle()
 
 
 def test_an_unknown_name_gets_the_one_that_was_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

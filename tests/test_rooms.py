@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "watchword"
 # command is a command.
 LAYERS = (
     {"errors", "types", "tensors"},
-    {"config", "atomic_io", "downloads"},
+    {"config", "preferences", "atomic_io", "downloads"},
     {"text", "video", "layers", "decoding"},
     {"backbones", "models", "metrics"},
     {"features", "losses"},
@@ -30,6 +30,7 @@ WITHOUT_TORCH = {
     "atomic_io",
     "downloads",
     "config",
+    "preferences",
     "text",
     "video",
     "metrics",

@@ -22,6 +22,7 @@ from watchword.config import Recipe, Settings, read_recipe
 from watchword.data.benchmarks import store_path
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store, settings_key
+from watchword.preferences import preference
 from watchword.text.vocabulary import Vocabulary
 from watchword.types import StreamName
 
@@ -172,7 +173,9 @@ def missing_weights(bundle: CaptionerBundle) -> list[str]:
 
 
 def choose_bundle() -> tuple[CaptionerBundle, str]:
-    """The best shipped captioner whose backbones are all installed, and how to get a better one, if there is one."""
+    """The user's choice, else the best shipped captioner whose backbones are installed; and how to get a better one."""
+    if preferred := preference("model"):
+        return find_bundle(preferred), ""
     hint = ""
     for name in shipped():
         bundle = find_shipped(name)

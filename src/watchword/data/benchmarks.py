@@ -4,21 +4,18 @@ Everything lies below one data folder: `WATCHWORD_DATA`, else the key `data` of 
 rarely at hand whole. Videos without features are left out, and `ClipSet` counts of how many.
 """
 
-import os
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_config_path
-
 from watchword.config import Data
 from watchword.data.annotations import EXPECTED, read_annotations, split_checksum
 from watchword.data.reading import videos_in
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store
+from watchword.preferences import config_file, preference
 from watchword.types import Clip
 
 NOT_IN_STILLS = ("motion", "flow", "audio")  # streams whose names begin so need real frames in a row, or sound
@@ -88,8 +85,7 @@ def settings_of(name: str, streams: Sequence[str]) -> list[str]:
 
 def data_folder() -> Path:
     """The folder with the user's data sets."""
-    config = user_config_path("watchword") / "config.toml"
-    named = os.environ.get("WATCHWORD_DATA") or _configured(config)
+    named, config = preference("data"), config_file()
     if not named:
         raise WatchwordError(
             f"no data folder is set: export WATCHWORD_DATA=FOLDER, or write data = 'FOLDER' into {config}"
@@ -98,15 +94,6 @@ def data_folder() -> Path:
     if not folder.is_dir():
         raise WatchwordError(f"the data folder {folder} does not exist: change WATCHWORD_DATA or {config}")
     return folder
-
-
-def _configured(path: Path) -> str:
-    try:
-        return str(tomllib.loads(path.read_text("utf-8")).get("data", ""))
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise WatchwordError(f"cannot read {path}: {error}") from error
 
 
 def captions_path(data: Data) -> Path:

@@ -1,0 +1,32 @@
+"""What a user sets once: an environment variable, or else a key of the config file."""
+
+import os
+import tomllib
+from pathlib import Path
+
+from platformdirs import user_config_path
+
+from watchword.errors import WatchwordError
+
+VARIABLES = {
+    "data": "WATCHWORD_DATA",  # folder of the benchmarks
+    "model": "WATCHWORD_MODEL",  # captioner that is used where none is named
+}
+
+
+def config_file() -> Path:
+    return user_config_path("watchword") / "config.toml"
+
+
+def preference(key: str) -> str:
+    """`WATCHWORD_DATA` for `data`, else the key `data` of the config file, else an empty string."""
+    return os.environ.get(VARIABLES[key]) or str(_configured(config_file()).get(key, ""))
+
+
+def _configured(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise WatchwordError(f"cannot read {path}: {error}") from error
