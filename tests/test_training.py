@@ -463,6 +463,22 @@ def test_a_glimpse_holds_the_asked_share_of_every_films_time_steps_in_their_orde
     assert len(seen) > 25  # of the 35 ways to draw 4 of 7
 
 
+def test_streams_of_the_same_instants_keep_the_same_ones() -> None:
+    frames, windows = noise_stream([6, 4, 6]), noise_stream([6, 4, 0], locations=1)
+    sparse = noise_stream([3, 2, 3])
+    sparse = Stream(sparse.values, sparse.mask, 2 * sparse.times, sparse.boxes)  # every second instant
+    alone = set()
+    for _ in range(50):
+        part = keep_frames({"frames": frames, "windows": windows, "sparse": sparse}, 0.5)
+        for row in (0, 1):
+            kept = part["frames"].times[row][part["frames"].mask[row].any(-1)]
+            assert torch.equal(kept, part["windows"].times[row][part["windows"].mask[row].any(-1)])
+        swapped = keep_frames({"windows": windows, "frames": frames}, 0.5)["frames"]
+        alone.add(tuple(swapped.times[2].tolist()))  # a video without windows, the stream that others follow
+        assert part["sparse"].mask.any(-1).sum(1).tolist() == [2, 1, 2]
+    assert len(alone) > 10  # of 20
+
+
 def test_cross_entropy_counts_real_words_and_never_unknown_ones() -> None:
     model, batch = toy()
     loss = CrossEntropy(CrossEntropySettings())(model, batch, 0.0)

@@ -202,15 +202,34 @@ def pad_streams(arrays: Sequence[StreamArrays]) -> Stream:
 
 
 def keep_frames(streams: Streams, share: float) -> dict[str, Stream]:
-    """A random share of each video's time steps, in their order: what training sees of a video this time."""
-    return {name: _keep_frames(stream, share) for name, stream in streams.items()}
+    """A random share of each video's time steps, in their order: what training reads of a video this time.
+
+    Streams that have the same instants keep the same ones: a frame keeps the window and the regions of its instant.
+    """
+    drawn = {name: torch.rand(stream.times.shape, device=stream.times.device) for name, stream in streams.items()}
+    longest = max(streams, key=lambda name: streams[name].times.shape[1])
+    return {
+        name: _keep_frames(stream, share, _at_times(stream, drawn[name], streams[longest], drawn[longest]))
+        for name, stream in streams.items()
+    }
 
 
-def _keep_frames(stream: Stream, share: float) -> Stream:
+def _at_times(stream: Stream, drawn: torch.Tensor, other: Stream, of_other: torch.Tensor) -> torch.Tensor:
+    """The numbers (B, G) drawn for another stream at its time steps nearest to those of this stream: (B, F).
+
+    Videos that lack the other stream keep this stream's own numbers, which elsewhere only break ties.
+    """
+    there = other.mask.any(-1)  # (B, G)
+    distance = (stream.times.unsqueeze(2) - other.times.unsqueeze(1)).abs()
+    nearest = distance.masked_fill(~there.unsqueeze(1), float("inf")).argmin(-1)  # (B, F)
+    return torch.where(there.any(1, keepdim=True), of_other.gather(1, nearest) + 1e-6 * drawn, drawn)
+
+
+def _keep_frames(stream: Stream, share: float, drawn: torch.Tensor) -> Stream:
+    """The share of time steps with the smallest of the numbers drawn (B, F)."""
     real = stream.mask.any(-1)  # (B, F)
     wanted = (real.sum(-1) * share).ceil().long()  # (B,): none only where there is none
-    drawn = torch.rand(real.shape, device=real.device).masked_fill(~real, 2.0)
-    chosen = drawn.argsort(-1).argsort(-1) < wanted.unsqueeze(-1)
+    chosen = drawn.masked_fill(~real, 2.0).argsort(-1).argsort(-1) < wanted.unsqueeze(-1)
     most = max(1, int(wanted.max()))
     rows = (~chosen).int().argsort(dim=-1, stable=True)[:, :most]  # the chosen ones first, in their order
     video = torch.arange(len(rows), device=rows.device).unsqueeze(-1)
