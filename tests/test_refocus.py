@@ -20,7 +20,7 @@ from watchword.data.dataset import Features
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.layers.key_frame import KeyFrameGRU
+from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU
 from watchword.layers.product_attention import ProductAttention
 from watchword.layers.time_steps import time_step_means
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
@@ -82,6 +82,27 @@ def test_films_are_read_outwards_from_each_ones_own_key_frame(keys: list[int]) -
         back = gru.to_first(frames[video, : key + 1].flip(0))[1]
         on = gru.to_last(frames[video, key:length])[1]
         torch.testing.assert_close(found[video : video + 1], gru.combine(torch.cat([back, on], -1)).tanh())
+
+
+def test_a_plain_bidirectional_gru_reads_from_both_ends() -> None:
+    torch.manual_seed(1)
+    gru = BidirectionalGRU(4, 5)
+    frames = torch.randn(3, 8, 4)
+    found = gru(frames, torch.tensor(LENGTHS), torch.tensor([3, 2, 0]))
+    for video, length in enumerate(LENGTHS):
+        back, on = gru.to_first(frames[video, :length].flip(0))[1], gru.to_last(frames[video, :length])[1]
+        torch.testing.assert_close(found[video : video + 1], gru.combine(torch.cat([back, on], -1)).tanh())
+    assert isinstance(vre(variant="bigru").encoder.read, BidirectionalGRU)
+
+
+def test_the_second_pass_may_read_from_the_middle_or_from_a_random_frame() -> None:
+    assert vre(key="middle").encode_passes(streams())[3].tolist() == [3, 2, 0]
+    model = vre(key="random", feature_dropout=0.5)
+    seen = {"appearance": noise_stream([6] * 60, locations=3, width=6, seed=1)}
+    keys = model.encode_passes(seen)[3]
+    assert keys.bincount(minlength=6).min() > 2
+    part = {"appearance": Stream(*(tensor[7:9] for tensor in vars(seen["appearance"]).values()))}
+    assert torch.equal(model.eval().encode_passes(part)[3], keys[7:9])
 
 
 def test_the_first_key_frame_is_the_tenth_of_twenty() -> None:
@@ -219,9 +240,55 @@ def test_a_better_key_frame_becomes_likelier_and_a_worse_one_less_likely() -> No
 
 def test_eq_21_as_printed_makes_a_worse_key_frame_likelier() -> None:
     energies = torch.tensor([[1.0, 0.0, 2.0]], requires_grad=True)
-    key_frame_loss(torch.tensor([[-0.5]]), energies.log_softmax(1), torch.tensor([2]), as_printed=True).sum().backward()
+    key_frame_loss(torch.tensor([[-0.5]]), energies.log_softmax(1), torch.tensor([2]), "as_printed").sum().backward()
     assert energies.grad is not None
     assert energies.grad[0, 2] < 0
+
+
+@pytest.mark.parametrize(
+    ("worse", "up", "down"),
+    [("eq_19", 1, -1), ("lowers", 1, -0.25)],  # in units of 1 - alpha; at alpha = 0.2 blame weighs a quarter of praise
+)
+def test_under_noise_eq_19_does_not_drift_and_eq_21_raises_the_chosen_frame(worse: Any, up: float, down: float) -> None:
+    pulls = []
+    for gain in (0.5, -0.5):
+        energies = torch.zeros(1, 5, requires_grad=True)
+        key_frame_loss(torch.tensor([[gain]]), energies.log_softmax(1), torch.tensor([2]), worse).sum().backward()
+        assert energies.grad is not None
+        pulls.append(-float(energies.grad[0, 2]) / (0.5 * 0.8))
+    assert pulls == pytest.approx([up, down])
+
+
+@pytest.mark.parametrize("noise", ["shared", "independent"])
+def test_looks_that_read_the_same_differ_by_their_noise_alone(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = vre(dropout=0.5)
+    memory, states, relevance, key = model.encode_passes(streams())
+    same = {name: tensor[:, :1].expand(-1, 2, -1) for name, tensor in states.items()}
+    monkeypatch.setattr(model, "encode_passes", lambda streams: (memory, same, relevance, key))
+    losses, *_ = refocusing(noise=noise).of_captions(model, batch(), sampling_rate=0.5)
+    assert torch.equal(losses[:, 0], losses[:, 1]) == (noise == "shared")
+    outputs = teacher_force(model, streams(), CAPTIONS[:, :, 1:]).outputs
+    assert not torch.equal(outputs[:, 0] == 0, outputs[:, 1] == 0)  # elsewhere every caption has its own masks
+
+
+def test_controls_keep_the_size_of_the_rewards_and_not_whose_they_are() -> None:
+    gain = torch.zeros(4, 8)
+    gain[:3] = torch.arange(24.0).view(3, 8) + 1
+    shuffled = refocusing(reward="shuffled")._controlled(gain)
+    assert shuffled[3].abs().max() == 0
+    assert not torch.equal(shuffled, gain)
+    assert torch.equal(shuffled[:3].flatten().sort().values, gain[:3].flatten())
+    noise = refocusing(reward="random")._controlled(gain)
+    assert noise.min() < 0
+    assert float(noise.square().sum() / gain.square().sum()) == pytest.approx(1, abs=0.7)
+
+
+def test_the_refocusing_module_may_have_a_step_size_of_its_own() -> None:
+    model = vre()
+    others, own = refocusing(step_size=7).parameter_groups(model)
+    assert (others["scale"], own["scale"]) == (1, 7)
+    assert {id(one) for one in own["params"]} == {id(one) for one in model.encoder.refocusing.parameters()}
+    assert len(others["params"]) + len(own["params"]) == len(list(model.parameters()))
 
 
 def test_a_frame_that_is_all_but_certain_can_still_be_given_up() -> None:
@@ -263,7 +330,7 @@ def test_a_loss_for_two_looks_refuses_a_model_that_has_one() -> None:
 
 
 def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
-    model = vre()
+    model = vre(feature_dropout=0.5).eval()
     chosen = model.encode_passes(streams())[3]
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.fix_key_frames(restart=True)
@@ -271,7 +338,9 @@ def test_fixed_key_frames_stay_whatever_is_learned_afterwards() -> None:
     for parameter in model.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter)
-    assert torch.equal(model.encode_passes(streams())[3], chosen)
+    model.train()
+    for _ in range(5):  # dropout does not reach them
+        assert torch.equal(model.encode_passes(streams())[3], chosen)
     model.fix_key_frames(restart=True)  # again: still those of the first time
     assert torch.equal(model.encode_passes(streams())[3], chosen)
     gentle = vre()
@@ -324,12 +393,13 @@ def schedule(data: Path, **changes: Any) -> Recipe:
         "phases": [
             {"epochs": 1, "loss": {"name": "first_look"}} | common,
             {"epochs": 2, "loss": {"name": "refocusing"}, "forget_best": True} | common,
-            {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common,
+            # it learns nothing: were the best of the joint phase still the best, the last phase would begin with it
+            {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common | {"learning_rate": 1e-9},
             {
                 "epochs": 1,
                 "begin": "best",
-                "learning_rate": 0.001,
-                "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0, "ROUGE_L": 1.0}, "rollouts": 2},
+                "learning_rate": 1e-9,
+                "loss": {"name": "reinforce", "rewards": {"CIDEr": 1.0, "ROUGE_L": 1.0}, "rollouts": 2},
             },
         ],
     }
@@ -340,13 +410,29 @@ class CutError(Exception):
     pass
 
 
-@pytest.mark.parametrize(("phase", "epoch"), [(1, 1), (2, 0)])  # the reward's second epoch; fixed key frames
-def test_the_whole_schedule_resumes_bit_for_bit(search: Path, tmp_path: Path, phase: int, epoch: int) -> None:
-    loop.train(schedule(search), tmp_path / "whole")
-    rows = [json.loads(line) for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
+@pytest.fixture(scope="module")
+def whole(search: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return loop.train(schedule(search), tmp_path_factory.mktemp("schedule") / "whole")
+
+
+def test_the_schedule_of_the_paper_runs_through(whole: Run) -> None:
+    rows = [json.loads(line) for line in (whole.folder / "log.jsonl").read_text().splitlines()]
     assert [row["phase"] for row in rows] == [0, 1, 1, 2, 3]
     assert rows[1]["better"] == 0 < rows[2]["better"] < 1
+    last = load_file(whole.folder / "last.safetensors")
+    found = whole.model()
+    assert isinstance(found, Refocus)
+    assert (int(found.passes), bool(found.fixed)) == (2, True)
+    for name, tensor in found.chooser.state_dict().items():  # of the joint phase, which no later phase changes
+        assert torch.equal(tensor, last[f"model.chooser.{name}"])
+    name = "read.to_first.weight_hh_l0"
+    assert not torch.equal(found.encoder.state_dict()[name], found.chooser.state_dict()[name])  # begun anew
 
+
+@pytest.mark.parametrize(("phase", "epoch"), [(1, 1), (2, 0)])  # the reward's second epoch; fixed key frames
+def test_the_whole_schedule_resumes_bit_for_bit(
+    search: Path, whole: Run, tmp_path: Path, phase: int, epoch: int
+) -> None:
     def cut(progress: loop.TrainingProgress) -> None:
         if (progress.phase, progress.epoch, progress.batch) == (phase, epoch, 2) and not progress.scores:
             raise CutError
@@ -354,32 +440,51 @@ def test_the_whole_schedule_resumes_bit_for_bit(search: Path, tmp_path: Path, ph
     with pytest.raises(CutError):
         loop.train(schedule(search), tmp_path / "cut", cut)
     loop.resume(tmp_path / "cut")
-    whole, again = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "cut"))
-    assert whole.keys() == again.keys()
-    assert all(torch.equal(tensor, again[name]) for name, tensor in whole.items())
-    assert (tmp_path / "whole" / "log.jsonl").read_text() == (tmp_path / "cut" / "log.jsonl").read_text()
+    one, again = (load_file(folder / "last.safetensors") for folder in (whole.folder, tmp_path / "cut"))
+    assert one.keys() == again.keys()
+    assert all(torch.equal(tensor.nan_to_num(), again[name].nan_to_num()) for name, tensor in one.items())
+    assert (whole.folder / "log.jsonl").read_text() == (tmp_path / "cut" / "log.jsonl").read_text()
 
 
 def test_rewards_are_kept_with_the_weights(search: Path, tmp_path: Path) -> None:
     phases = schedule(search).model_dump()["phases"][1:2]
+    phases[0]["loss"]["step_size"] = 1e-12
     run = loop.train(schedule(search, phases=phases), tmp_path / "run")
+    torch.manual_seed(3)
+    found = run.model()
+    fresh = build_model(schedule(search).model, found.widths, found.num_words).state_dict()
+    for name, moved in (("encoder.refocusing.energy.weight", False), ("encoder.merge.weight", True)):
+        assert torch.equal(found.state_dict()[name], fresh[name]) != moved, name
     rewards = load_file(run.folder / "last.safetensors")["objective.rewards"]
     assert len(rewards) == 21 * 6
     assert rewards.isfinite().all()
     assert len(rewards.unique()) > 100
 
 
-def test_a_phase_tells_the_model_how_often_to_look(search: Path, tmp_path: Path) -> None:
+def test_a_phase_tells_the_model_how_often_to_look_and_may_begin_anew(search: Path, tmp_path: Path) -> None:
+    text = (search / "captions.jsonl").read_text().replace('"', " ")
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("\n".join(f"{word} {' '.join(['5'] * 16)}" for word in sorted(set(text.split()))))
     first, _, fixed, _ = schedule(search).model_dump()["phases"]
-    once = loop.train(schedule(search, phases=[first]), tmp_path / "once")
-    assert int(once.model().passes) == 1
+    skipped = fixed | {"epochs": 0}
+    once = loop.train(schedule(search, phases=[skipped, first], word_vectors=vectors), tmp_path / "once")
+    assert (int(once.model().passes), bool(once.model().state_dict()["fixed"])) == (1, False)
     best = once.model().state_dict()
-    twice = loop.train(schedule(search, phases=[first, fixed]), tmp_path / "twice")
+    twice = loop.train(schedule(search, phases=[skipped, first, fixed], word_vectors=vectors), tmp_path / "twice")
     last = load_file(twice.folder / "last.safetensors")
     assert (int(last["model.passes"]), bool(last["model.fixed"])) == (2, True)
     name = "read.to_first.weight_hh_l0"
     assert torch.equal(last[f"model.chooser.{name}"], best[f"encoder.{name}"])  # the best of the phase before
     assert not torch.equal(last[f"model.encoder.{name}"], best[f"encoder.{name}"])
+    known = last["model.embedding.weight"].eq(5).all(1)  # the phase begins with the word vectors again
+    assert known.sum() > 20
+    assert not best["embedding.weight"][known].eq(5).all()
+
+
+def test_phases_with_key_frames_refuse_to_read_a_part_of_the_frames(search: Path, tmp_path: Path) -> None:
+    part = schedule(search).data.model_copy(update={"frame_keep_rate": 0.5})
+    with pytest.raises(WatchwordError, match=r"data\.frame_keep_rate=1"):
+        loop.train(schedule(search, data=part), tmp_path / "part")
 
 
 @pytest.mark.slow
@@ -397,20 +502,16 @@ def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path)
     torch.testing.assert_close(one, two, rtol=0, atol=1e-3)
 
 
-def test_the_recipe_holds_the_schedule_of_the_paper() -> None:
-    recipe = read_recipe(Path(__file__).parents[1] / "recipes" / "msrvtt_refocus.toml")
-    assert [phase.loss["name"] for phase in recipe.phases] == [
-        "first_look",
-        "refocusing",
-        "fixed_focus",
-        "self_critical",
-    ]
+@pytest.mark.parametrize("benchmark", ["msvd", "msrvtt"])
+def test_the_recipe_holds_the_schedule_of_the_paper(benchmark: str) -> None:
+    recipe = read_recipe(Path(__file__).parents[1] / "recipes" / f"{benchmark}_refocus.toml")
+    names = ["first_look", "refocusing", "fixed_focus", "reinforce"]
+    assert [phase.loss["name"] for phase in recipe.phases] == names
     assert recipe.phases[0].epochs == 5
     assert recipe.phases[1].loss["beta"] == 0.03
     assert set(recipe.phases[3].loss["rewards"]) == {"CIDEr", "ROUGE_L"}
     assert {phase.sampling.rate for phase in recipe.phases[:3] if phase.sampling} == {0.25}
-    assert (recipe.data.max_words, recipe.data.min_count, recipe.data.max_time_steps) == (15, 3, 20)
-    assert {phase.learning_rate for phase in recipe.phases[:3]} == {3e-4}
+    assert (recipe.data.min_count, recipe.data.frame_keep_rate) == (3, 1)
 
 
 # --- the pictures ----------------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ class Phase(Settings):
     begin: Literal["last", "best"] = "last"  # with the current weights, or the best so far
     forget_best: bool = False  # the best weights of earlier phases no longer count
     loss: dict[str, Any] = {"name": "cross_entropy"}  # read by the loss that it names
-    epochs: int = Field(30, ge=1)
+    epochs: int = Field(30, ge=0)  # 0: the phase is skipped
     optimizer: Literal["adam", "adamw", "rmsprop"] = "adam"
     learning_rate: float = Field(1e-4, gt=0)
     weight_decay: float = Field(0.0, ge=0)

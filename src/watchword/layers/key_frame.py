@@ -1,4 +1,4 @@
-"""A recurrent encoder that begins in the middle of a video: at a key frame, outwards, both ways."""
+"""Recurrent encoders of the frames of a video: from a key frame outwards, or from its ends."""
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,23 @@ class KeyFrameGRU(nn.Module):
         before = _read(self.to_first, frames, key, -1, key + 1)  # key ... 0
         after = _read(self.to_last, frames, key, 1, lengths - key)  # key ... length - 1
         return self.combine(torch.cat([before, after], -1)).tanh()
+
+
+class BidirectionalGRU(nn.Module):
+    """The plain bidirectional GRU, what KBiGRU is compared with: one GRU reads from the first frame to the last, one
+    from the last to the first. The key frame is ignored."""
+
+    def __init__(self, input_size: int, hidden_size: int, normalise: bool = False) -> None:
+        super().__init__()
+        self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.combine = linear(2 * hidden_size, hidden_size, normalise)
+
+    def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
+        """frames (B, F, D), of which the first lengths (B,) are real -> (B, H)."""
+        backward = _read(self.to_first, frames, lengths - 1, -1, lengths)
+        forward = _read(self.to_last, frames, torch.zeros_like(lengths), 1, lengths)
+        return self.combine(torch.cat([backward, forward], -1)).tanh()
 
 
 def linear(input_size: int, output_size: int, normalise: bool) -> nn.Module:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -54,9 +54,15 @@ class Objective(nn.Module, ABC):
 
     Settings: type[Settings]
     once_a_video = False  # an epoch visits every video once, not every caption
+    whole_videos = False  # needs all frames of a video at every visit: data.frame_keep_rate must be 1
+    starts_anew = False  # `begin` draws new weights: the best so far are forgotten, word vectors are set again
 
     def begin(self, model: LogitModel) -> None:
         """Prepares the model at the start of a phase; not called when a phase is resumed."""
+
+    def parameter_groups(self, model: nn.Module) -> list[dict[str, Any]]:
+        """What the optimiser trains: `params`, and by `scale` how many times the learning rate they move."""
+        return [{"params": list(model.parameters()), "scale": 1.0}]
 
     @abstractmethod
     def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:

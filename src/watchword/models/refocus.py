@@ -15,15 +15,17 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 | Eq. 17 to 22 | `losses/refocus.py` |
 
 Table 1's rows are the variants: `attention` (V^f + v^s, no encoder), `kbigru` (V^f), `kbigru_all` (with v^s and v^a),
-`vre`. What is a stream's part (frames, locations, sound) is told by `temporal`, `spatial`, `audio`.
+`vre`. Ours is `bigru`, a plain bidirectional GRU in the place of KBiGRU. What is a stream's part (frames, locations,
+sound) is told by `temporal`, `spatial`, `audio`.
 
 Where we differ: biases of energies are left out, they cancel in the softmax; saved key frames are those of a frozen
 copy of the encoder, so that a video that nobody saved has one too. Ours, and off unless asked for: features are first
 projected (`projected_size`); the maps to h and o are normalised (`normalise`); while training the key frame is drawn,
-so that others are tried (`training_key`).
+so that others are tried (`training_key`); the second pass reads from the middle or from a random frame (`key`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -32,7 +34,8 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import flat_locations, masked_mean, never_empty
-from watchword.layers.key_frame import KeyFrameGRU, linear
+from watchword.layers.dropout import GroupDropout
+from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU, linear
 from watchword.layers.product_attention import ProductAttention
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
@@ -46,7 +49,7 @@ RENAMED = {"watcher": "encoder", "project_places": "project_locations", "over_pl
 
 
 class RefocusConfig(CaptionerConfig):
-    variant: Literal["attention", "kbigru", "kbigru_all", "vre"] = "vre"  # Table 1
+    variant: Literal["attention", "bigru", "kbigru", "kbigru_all", "vre"] = "vre"  # Table 1; bigru: ours
     embedding_size: int = Field(512, ge=1)  # Sec. 4.2
     hidden_size: int = Field(512, ge=1)  # Sec. 4.2
     dropout: float = Field(0.5, ge=0, lt=1)  # Sec. 4.2: at the end of the decoder, nowhere else
@@ -55,13 +58,14 @@ class RefocusConfig(CaptionerConfig):
     normalise_projected: bool = False  # ours: then a layer norm of them, before the ReLU
     normalise: bool = False  # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
+    key: Literal["relevant", "middle", "random"] = "relevant"  # of the second pass: Eq. 11; ours, as controls: others
     temporal: str = ""  # the stream whose frames are read; "": the first that is seen
     spatial: str = ""  # ... whose locations are looked at; "": the last; "none": no such
     audio: str = "audio"  # the stream that is heard, where there is one
 
     @property
     def reads_locations(self) -> bool:
-        return self.variant != "kbigru"
+        return self.variant not in ("bigru", "kbigru")
 
     @property
     def hears(self) -> bool:
@@ -95,7 +99,7 @@ class Refocus(Captioner):
             self.chooser = KeyFrameEncoder(config, widths[self.temporal], sound).requires_grad_(False)
         self.register_buffer("passes", torch.tensor(2 if config.variant == "vre" else 1))
         self.register_buffer("fixed", torch.tensor(False))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = GroupDropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
         accept_old_names(self, RENAMED)
 
@@ -149,12 +153,17 @@ class Refocus(Captioner):
                 relevance = self.chooser.choose(pooled, real, sound)
             else:
                 relevance = self.encoder.relevance(seen, frames, real)
-            key = self._key(relevance)
+            key = self._key(relevance, streams[self.temporal], lengths)
             looks.append(self.encoder.second(read, frames, lengths, key, heard))  # o2
         video = torch.stack(looks, 1)  # (B, looks, H)
         return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
 
-    def _key(self, relevance: Tensor) -> Tensor:
+    def _key(self, relevance: Tensor, frames: Stream, lengths: Tensor) -> Tensor:
+        """The key frame of the second pass, (B,)."""
+        if self.settings.key == "middle":
+            return lengths // 2
+        if self.settings.key == "random":
+            return random_frames(frames, lengths)
         if self.training and not bool(self.fixed) and self.settings.training_key == "drawn":
             return torch.multinomial(relevance.exp(), 1).squeeze(1)
         return relevance.argmax(-1)  # Eq. 11
@@ -183,6 +192,15 @@ class Refocus(Captioner):
     def use_two_passes(self) -> None:
         self._must_be_vre()
         self.passes.fill_(2)
+
+    @contextmanager
+    def shared_dropout(self, groups: int) -> Iterator[None]:
+        """Within it so many equal parts of the captions of a video, side by side, have the same dropout masks."""
+        self.dropout.groups = groups
+        try:
+            yield
+        finally:
+            self.dropout.groups = 1
 
     def fix_key_frames(self, restart: bool) -> None:
         """From now on the key frames are those that the weights choose now; with `restart` all else begins anew."""
@@ -236,7 +254,8 @@ class KeyFrameEncoder(nn.Module):
         if sound_width:
             self.project_sound, self.sound_size = projection(sound_width, config)
         if config.variant != "attention":
-            self.read = KeyFrameGRU(self.frame_size, hidden, config.normalise)
+            reader = BidirectionalGRU if config.variant == "bigru" else KeyFrameGRU
+            self.read = reader(self.frame_size, hidden, config.normalise)
             self.with_sound = linear(hidden + self.sound_size, hidden, config.normalise)  # W_a
         if config.variant == "vre":
             self.merge = linear(2 * hidden, hidden, config.normalise)  # W_m
@@ -303,6 +322,12 @@ def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:
 def locations_of(stream: Stream) -> tuple[Tensor, Tensor]:
     """v^s, the mean over the frames of each location (Eq. 3): (B, N, D), and which locations are real: (B, N)."""
     return torch.einsum("bfnd,bfn->bnd", stream.values, _shares(stream.mask, over=1)), stream.mask.any(1)
+
+
+def random_frames(stream: Stream, lengths: Tensor) -> Tensor:
+    """One of each video's frames, (B,): always the same one, drawn by the digits of its first feature vector."""
+    digits = stream.values[:, 0, 0].double().sum(-1) * 1e4
+    return ((digits - digits.floor()) * lengths).long().clamp(max=lengths - 1)
 
 
 def sound_of(stream: Stream) -> Tensor:

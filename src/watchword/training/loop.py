@@ -159,16 +159,25 @@ class Trainer:
         )
         torch.manual_seed(recipe.seed)
         self.model = build_model(recipe.model, self.data.features.widths, len(self.vocabulary))
-        if recipe.word_vectors and not start:
-            begin_with_vectors(self.model, *read_word_vectors(recipe.word_vectors, self.vocabulary))
-        if start:
+        if start is None:
+            self._set_word_vectors()
+        else:
             load_matching(self.model, start.model(), start.name)
         torch.manual_seed(recipe.seed + 1 + self.accelerator.process_index)  # processes draw different dropout
         self.objectives = [build_loss(phase.loss, self.material) for phase in recipe.phases]  # mistakes show now
+        if recipe.data.frame_keep_rate < 1 and any(objective.whole_videos for objective in self.objectives):
+            raise WatchwordError(
+                "key frames are chosen among all frames of a video: set data.frame_keep_rate=1 (model.feature_dropout "
+                "is another regulariser)"
+            )
         self.position = Position()
         self.mean: AveragedModel | None = None  # of the weights, in a phase that averages them
         self.resumed: dict[str, Tensor] = {}
         self.saved_at = time.monotonic()
+
+    def _set_word_vectors(self) -> None:
+        if self.recipe.word_vectors:
+            begin_with_vectors(self.model, *read_word_vectors(self.recipe.word_vectors, self.vocabulary))
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -180,7 +189,8 @@ class Trainer:
             board = SummaryWriter(str(self.run.folder), purge_step=self.position.step)
         self.model.to(self.accelerator.device)
         while self.position.phase < len(self.recipe.phases):
-            self._run_phase(self.recipe.phases[self.position.phase], report, board)
+            if self.recipe.phases[self.position.phase].epochs:
+                self._run_phase(self.recipe.phases[self.position.phase], report, board)
             self.position.phase, self.position.epoch, self.position.waited = self.position.phase + 1, 0, 0
         if board is not None:
             board.close()
@@ -190,12 +200,14 @@ class Trainer:
         if not self.resumed:  # before the processes agree on the weights: what is drawn anew is drawn once
             if phase.begin == "best" and self.position.phase:
                 self.model.load_state_dict(self.run.model().state_dict())
-            if phase.forget_best:
+            if phase.forget_best or objective.starts_anew:
                 self.position.best = None
             objective.begin(self.model)
+            if objective.starts_anew:
+                self._set_word_vectors()
         learner = self.accelerator.prepare(Learner(self.model, objective))
         optimizer = OPTIMIZERS[phase.optimizer](
-            self.model.parameters(), lr=phase.learning_rate, weight_decay=phase.weight_decay
+            objective.parameter_groups(self.model), lr=phase.learning_rate, weight_decay=phase.weight_decay
         )  # type: ignore[call-arg]
         self.mean = running_mean(self.model, phase.ema_decay) if phase.ema_decay else None
         if self.resumed:
@@ -234,7 +246,7 @@ class Trainer:
         while position.batch < len(slots):
             rate = phase.schedule.rate(phase.learning_rate, position.epoch + position.batch / len(slots), phase.epochs)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["scale"]
             share = slots[position.batch].share(accelerator.process_index, accelerator.num_processes)
             batch = self.data.batch(share).to(accelerator.device)
             if self.recipe.data.frame_keep_rate < 1:
