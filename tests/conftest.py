@@ -23,6 +23,7 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()
     shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder  # a worker's folder lies in the run's
     os.environ.setdefault("WATCHWORD_CACHE", str(shared / "cache"))
+    os.environ["WATCHWORD_MODEL"] = "light"  # whatever weights other tests have fetched
     os.environ["WATCHWORD_LIBRARY"] = str(tmp_path_factory.mktemp("library") / "library.db")
 
 

@@ -302,6 +302,7 @@ def test_where_captions_vote_their_agreement_is_the_sign_of_a_good_one() -> None
 
 
 def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WATCHWORD_MODEL")
     monkeypatch.setattr("watchword.captioning.bundle.SHIPPED", tmp_path)
     with pytest.raises(WatchwordError, match="no captioner came with this installation"):
         choose_bundle()

@@ -77,9 +77,7 @@ def python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[st
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """As on a fresh machine: the captioner whose weights come with the package, and an empty library."""
-    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    own |= {"WATCHWORD_MODEL": "light", "WATCHWORD_LIBRARY": str(folder / "library.db")}
+    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "WATCHWORD_LIBRARY": str(folder / "library.db")}
     return {**os.environ, **own}
 
 
