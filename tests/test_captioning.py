@@ -247,7 +247,6 @@ def test_the_command_loads_torch_without_what_only_compilers_need(tmp_path: Path
         "net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())",
         "net(torch.randn(2, 3, 8, 8)).sum().backward()",
         "assert net[0].weight.grad is not None",
-        "import os; assert os.environ['OMP_WAIT_POLICY'] == 'passive'",
         "print('torch._decomp' in sys.modules)",
     ]
     answer = python(["-c", "\n".join(lines)], tmp_path)

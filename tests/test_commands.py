@@ -1,6 +1,9 @@
 """The command line as a whole: its help, and the names of version 0.1."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +54,12 @@ def test_the_old_order_of_explain_works_and_warns(tmp_path: Path) -> None:
     done = RUN.invoke(app, ["explain", "nonsense", str(tmp_path / "clip.mp4")])
     assert "is now `watchword explain VIDEO --model NAME`" in done.stderr
     assert "unknown captioner 'nonsense'" in str(done.exception)
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, "passive"), ("active", "active")])
+def test_waiting_threads_sleep_for_python_users_too_unless_they_say_otherwise(own: str | None, expected: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    env |= {"OMP_WAIT_POLICY": own} if own else {}
+    code = "import watchword, os; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected

@@ -3,6 +3,7 @@
 Importing the package is fast: torch is loaded by the functions that need it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["describe", "load", "score", "train"]
+
+# Threads of torch sleep while they wait for each other: spinning is hardly faster on idle cores, and on busy ones it
+# costs several times the CPU seconds. Read when torch is loaded; whoever sets the variable decides.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> "Run":

@@ -111,13 +111,9 @@ def import_torch_quickly() -> None:
 
     An empty module stands in their place, so nothing may be compiled or exported afterwards: for our own command's
     process alone. Whoever imports watchword gets torch whole.
-
-    Threads sleep while they wait for each other (OMP_WAIT_POLICY): spinning is hardly faster on idle cores (2.1 s, not
-    2.2), and on busy ones it costs 6 to 10 CPU seconds instead of 2.5.
     """
     if "torch" not in sys.modules:
         sys.modules[FOR_COMPILERS] = STAND_IN
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import torch  # noqa: F401
 
 

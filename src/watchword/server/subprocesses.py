@@ -80,7 +80,7 @@ class Subprocess:
         source = str(Path(watchword.__file__).parents[1])  # the process runs the same code
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
         command = [sys.executable, "-P", "-m", self.module, *self.arguments]
-        env = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}  # waiting threads free their core
+        env = {**os.environ, "PYTHONPATH": path}
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
