@@ -16,16 +16,20 @@ from torch.nn import functional
 from checkpoints import TorchVggish
 from conftest import weights_or_skip
 from films import write_film
-from watchword.backbones import mel, transnet, yolo_tiny
+from watchword.backbones import audio, regions, transnet
+from watchword.backbones.audio import MelConfig, Vggish, YamNet
 from watchword.backbones.flow import flow, opencv_flow, pixel_flow
-from watchword.backbones.mel import MelConfig
-from watchword.backbones.roi import pool_regions
-from watchword.backbones.tflite import read_constants
+from watchword.backbones.formats import read_constants
+from watchword.backbones.regions import (
+    YoloTiny,
+    best_apart,
+    decode,
+    intersection_over_union,
+    pool_regions,
+    read_darknet,
+)
 from watchword.backbones.transnet import TransNet, colour_histograms, compare_neighbours, shots
-from watchword.backbones.vggish import Vggish
 from watchword.backbones.weights import WEIGHTS
-from watchword.backbones.yamnet import YamNet
-from watchword.backbones.yolo_tiny import YoloTiny, best_apart, decode, intersection_over_union, read_darknet
 from watchword.downloads import fetch
 from watchword.errors import WatchwordError
 from watchword.features.shots import find_shots
@@ -90,7 +94,7 @@ def test_more_boxes_may_be_asked_for_than_there_are() -> None:
 
 
 def test_a_head_that_says_nothing_puts_anchors_in_the_middle_of_their_cells() -> None:
-    boxes, probabilities = decode(torch.zeros(1, 3 * 85, 2, 4), yolo_tiny.FINE_ANCHORS)
+    boxes, probabilities = decode(torch.zeros(1, 3 * 85, 2, 4), regions.FINE_ANCHORS)
     boxes = boxes.view(3, 2, 4, 4)  # anchor, row, column
     width, height = 37 / 416, 58 / 416
     middle_x, middle_y = 2.5 / 4, 1.5 / 2
@@ -102,7 +106,7 @@ def test_a_head_that_says_nothing_puts_anchors_in_the_middle_of_their_cells() ->
 def test_a_centre_may_leave_its_cell_by_a_fortieth() -> None:
     outputs = torch.zeros(1, 3 * 85, 1, 1)
     outputs[0, 0] = 50.0  # as far right as it goes
-    boxes, _ = decode(outputs, yolo_tiny.COARSE_ANCHORS)
+    boxes, _ = decode(outputs, regions.COARSE_ANCHORS)
     assert (boxes[0, 0, 0] + boxes[0, 0, 2]).item() / 2 == pytest.approx(1.025, abs=1e-6)
 
 
@@ -125,7 +129,7 @@ def test_the_detector_knows_what_is_on_a_photo_and_where(
 ) -> None:
     found = detector.detect(photo(name))
     assert found.boxes.shape == (1, 16, 4)
-    assert yolo_tiny.CLASSES[int(found.classes[0, 0])] == thing
+    assert regions.CLASSES[int(found.classes[0, 0])] == thing
     left, top, right, bottom = found.boxes[0, 0].tolist()
     assert left < inside[0] < right
     assert top < inside[1] < bottom
@@ -202,33 +206,33 @@ def test_pooling_regions_is_the_mean_of_bilinear_samples() -> None:
 def test_a_sound_has_as_many_windows_as_fit_whole() -> None:
     config = MelConfig(log_offset=0.001, patch_step=48)
     lengths = [0, 1, 15599, 15600, 15600 + 7679, 15600 + 7680]
-    assert [mel.num_patches(length, config) for length in lengths] == [0, 0, 0, 1, 1, 2]
-    assert mel.patch_times(15600 + 7680, config).tolist() == pytest.approx([0.4875, 0.9675])
+    assert [audio.num_patches(length, config) for length in lengths] == [0, 0, 0, 1, 1, 2]
+    assert audio.patch_times(15600 + 7680, config).tolist() == pytest.approx([0.4875, 0.9675])
 
 
 def test_a_long_sound_in_chunks_gives_the_same_patches() -> None:
     config = MelConfig(log_offset=0.001, patch_step=48)
     sound = torch.randn(16000 * 5, generator=torch.Generator().manual_seed(0))
-    whole = torch.cat(list(mel.log_mel_patches(sound, config)))
+    whole = torch.cat(list(audio.log_mel_patches(sound, config)))
     assert whole.shape == (9, 96, 64)
-    assert torch.allclose(whole, torch.cat(list(mel.log_mel_patches(sound, config, chunk=2))), atol=1e-6)
-    assert torch.allclose(whole[3], mel.log_mel(sound[3 * 7680 :], config)[:96], atol=1e-6)
+    assert torch.allclose(whole, torch.cat(list(audio.log_mel_patches(sound, config, chunk=2))), atol=1e-6)
+    assert torch.allclose(whole[3], audio.log_mel(sound[3 * 7680 :], config)[:96], atol=1e-6)
 
 
 def test_silence_is_the_logarithm_of_the_offset_and_a_tone_is_loudest_in_its_band() -> None:
     config = MelConfig(log_offset=0.01, patch_step=96)
-    assert torch.allclose(mel.log_mel(torch.zeros(400), config), torch.tensor(math.log(0.01)))
+    assert torch.allclose(audio.log_mel(torch.zeros(400), config), torch.tensor(math.log(0.01)))
     lowest, highest = (1127 * math.log(1 + hertz / 700) for hertz in (125, 7500))
     for band in (10, 30, 50):
         peak = lowest + (band + 1) * (highest - lowest) / 65
         hertz = 700 * (math.exp(peak / 1127) - 1)
         tone = torch.sin(2 * math.pi * hertz * torch.arange(4000) / 16000)
-        assert mel.log_mel(tone, config).mean(0).argmax() == band
+        assert audio.log_mel(tone, config).mean(0).argmax() == band
 
 
 def test_our_mel_bands_and_window_are_those_in_yamnets_own_file_and_its_bytes_have_steps(ear: YamNet) -> None:
     constants = {constant.name: constant.values for constant in read_constants(fetch(WEIGHTS["yamnet"]))}
-    assert torch.allclose(constants["mel_spectrogram"].T, mel.mel_bands(), atol=1e-6)
+    assert torch.allclose(constants["mel_spectrogram"].T, audio.mel_bands(), atol=1e-6)
     assert torch.allclose(constants["stft/hann_window/sub_2"], torch.hann_window(400), atol=1e-6)
     first = constants["tower0/network/layer1/conv/Conv2D"]  # 8 bits: the largest of each filter is 127 of its steps
     assert first[0].abs().max().item() / 127 == pytest.approx(0.00175687, abs=1e-8)
@@ -297,7 +301,7 @@ def test_vggish_takes_a_torchvggish_checkpoint_and_refuses_another() -> None:
     sound = torch.randn(16000 * 3)
     heard = network.hear(sound)
     assert heard.times.tolist() == pytest.approx([0.4875, 1.4475, 2.4075])
-    patches = torch.cat(list(mel.log_mel_patches(sound, MelConfig(log_offset=0.01, patch_step=96))))
+    patches = torch.cat(list(audio.log_mel_patches(sound, MelConfig(log_offset=0.01, patch_step=96))))
     with torch.no_grad():
         maps = theirs.features(patches.unsqueeze(1))
         wanted = theirs.embeddings(maps.transpose(1, 3).transpose(1, 2).reshape(3, -1))

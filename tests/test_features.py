@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from films import number_of, numbered, write_film
-from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE, num_patches, patch_times
-from watchword.backbones.yamnet import MEL
-from watchword.backbones.yolo_tiny import CLASSES
+from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE, YAMNET_MEL, num_patches, patch_times
+from watchword.backbones.regions import CLASSES
 from watchword.cli.main import app
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
@@ -79,13 +78,13 @@ class Detector(nn.Module):
 class Ear(nn.Module):
     """A window's vector is its mean and its last sample."""
 
-    mel = MEL
+    mel = YAMNET_MEL
 
     def hear(self, samples: Tensor) -> Any:
-        count = num_patches(len(samples), MEL)
-        starts = [index * MEL.step_samples for index in range(count)]
+        count = num_patches(len(samples), YAMNET_MEL)
+        starts = [index * YAMNET_MEL.step_samples for index in range(count)]
         rows = [[samples[i : i + PATCH_SAMPLES].mean(), samples[i + PATCH_SAMPLES - 1]] for i in starts]
-        return SimpleNamespace(vectors=torch.tensor(rows).view(count, 2), times=patch_times(len(samples), MEL))
+        return SimpleNamespace(vectors=torch.tensor(rows).view(count, 2), times=patch_times(len(samples), YAMNET_MEL))
 
 
 @pytest.fixture(autouse=True)
@@ -239,7 +238,7 @@ def test_sound_in_blocks_is_the_sound_as_a_whole(tmp_path: Path, monkeypatch: py
     pictures = [numbered(index) for index in range(25)]
     path = write_film(tmp_path / "loud.mp4", pictures, tone=440.0, tone_seconds=5.0)
     whole = streams_of(path, "audio")["audio"]
-    assert len(whole.times) == num_patches(5 * SAMPLE_RATE, MEL)
+    assert len(whole.times) == num_patches(5 * SAMPLE_RATE, YAMNET_MEL)
     for size in (1, 2, 3):
         monkeypatch.setattr(extraction_module, "WINDOWS_AT_ONCE", size)
         parts = streams_of(path, "audio")["audio"]

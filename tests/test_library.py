@@ -22,8 +22,7 @@ from tests.films import numbered, write_film
 from tests.libraries import Stub, add, child, found, line_of, said, video
 from typer.testing import CliRunner
 
-from watchword.backbones.minilm import PACKAGED_FILES, load_encoder
-from watchword.backbones.wordpiece import WordPiece, words
+from watchword.backbones.minilm import PACKAGED_FILES, WordPiece, load_encoder, words
 from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
 from watchword.captioning.writers import WRITERS
 from watchword.cli._shared import LazyCaptioner

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from conftest import SHARED
 from films import write_film
-from watchword.backbones.onnx_graph import OnnxGraph, with_outputs
-from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, TinyVit5M
+from watchword.backbones.regions import CLASSES, Regions
+from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, OnnxGraph, TinyVit5M, with_outputs
 from watchword.backbones.weights import WEIGHTS, weights_file
-from watchword.backbones.yolo_tiny import CLASSES, Regions
 from watchword.downloads import PackagedFile, fetch
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, VideoFile, prepare

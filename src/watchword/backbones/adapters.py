@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from watchword.backbones.blocks import frozen
-from watchword.backbones.yolo_tiny import Regions
+from watchword.backbones.regions import Regions
 from watchword.errors import WatchwordError
 
 

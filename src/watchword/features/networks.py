@@ -10,17 +10,16 @@ from typing import Any
 from torch import nn
 
 from watchword.backbones.adapters import OpenClipBackbone, TimmBackbone, TorchvisionDetector, version
+from watchword.backbones.audio import Vggish, YamNet
 from watchword.backbones.c3d import C3D
 from watchword.backbones.efficientnet_lite import SCALES, EfficientNetLite
 from watchword.backbones.formats import Tensors
 from watchword.backbones.i3d import I3D, LAYERS
+from watchword.backbones.regions import SIZE, YoloTiny
 from watchword.backbones.resnet import DEPTHS, ResNet
 from watchword.backbones.resnext3d import ResNeXt3D
-from watchword.backbones.vggish import Vggish
 from watchword.backbones.vision_transformers import CLIP_BLOCKS, IMAGE_SIZE, ClipVitB16, DinoV2S14, TinyVit5M
 from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights, weights_file
-from watchword.backbones.yamnet import YamNet
-from watchword.backbones.yolo_tiny import SIZE, YoloTiny
 from watchword.errors import WatchwordError, unknown
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from watchword.backbones.flow import pixel_flow
-from watchword.backbones.roi import pool_regions
+from watchword.backbones.regions import pool_regions
 from watchword.errors import WatchwordError
 from watchword.features.networks import (
     DETECTORS,
