@@ -38,7 +38,7 @@ BANNED = {
 ALLOWED = {
     "config.py",
     "features/specs.py",
-    "text/caption_words.py",
+    "text/parts_of_speech.py",
     "cli/main.py",
     "explain/attention.py",
     "library/database.py",

@@ -21,9 +21,8 @@ from watchword.errors import WatchwordError
 from watchword.metrics import meteor
 from watchword.metrics.meteor import MeteorIndex, index, score, tables
 from watchword.metrics.meteor.align import EXACT, Candidates, align
-from watchword.metrics.meteor.hashing import java_hash
-from watchword.metrics.meteor.normalise import normalise
-from watchword.metrics.meteor.stem import stem
+from watchword.metrics.meteor.arrays import java_hash
+from watchword.metrics.meteor.normalise import normalise, stem
 from watchword.metrics.meteor.tables import Tables, load_tables
 
 GOLDEN = Path(__file__).parents[1] / ".." / "shared" / "data" / "metrics"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from watchword.errors import WatchwordError
-from watchword.text.vocabulary import Vocabulary
-from watchword.text.word_vectors import read_word_vectors
+from watchword.text.vocabulary import Vocabulary, read_word_vectors
 
 WORDS = Vocabulary(["cat", "dog", "paris", "bird"])
 VECTORS = {"dog": [1.0, 2.0, 3.0], "Paris": [4.0, 5.0, 6.0], "of a kind": [7.0, 8.0, 9.0], "cat": [0.0, 0.5, -1.0]}

@@ -30,8 +30,7 @@ from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
 from watchword.models import Captioner, build_model
 from watchword.tensors import Batch
-from watchword.text.vocabulary import Vocabulary
-from watchword.text.word_vectors import read_word_vectors
+from watchword.text.vocabulary import Vocabulary, read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.precision import choose_precision
 from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer

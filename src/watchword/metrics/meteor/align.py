@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watchword.metrics.meteor.flat import Array, spread
+from watchword.metrics.meteor.arrays import Array, spread
 
 BEAM = 40
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASE_REVERSED = range(5)  # reversed: the hypothesis' phrase is the source

@@ -16,13 +16,11 @@ import numpy as np
 from watchword.errors import WatchwordError, unknown
 from watchword.metrics.meteor import score
 from watchword.metrics.meteor.align import EXACT, PARAPHRASE, Candidates, align
-from watchword.metrics.meteor.bound import upper_bounds
-from watchword.metrics.meteor.flat import Array, spread
-from watchword.metrics.meteor.hashing import ngram_keys
+from watchword.metrics.meteor.arrays import Array, ngram_keys, spread
 from watchword.metrics.meteor.normalise import normalise
-from watchword.metrics.meteor.related import WORD_UNIT, Related
+from watchword.metrics.meteor.score import upper_bounds
 from watchword.metrics.meteor.tables import LAYOUT, LONGEST, Tables, load_tables
-from watchword.metrics.meteor.words import FACTS, Lexicon
+from watchword.metrics.meteor.words import FACTS, WORD_UNIT, Lexicon, Related
 
 BATCH = 1024  # hypotheses at a time
 MOST_CANDIDATES = 20_000_000  # possible matches held at a time: about 2 GB

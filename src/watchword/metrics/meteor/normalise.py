@@ -1,11 +1,13 @@
-"""METEOR's own normalisation: what it does to a line before it matches words (METRICS 3.2).
+"""METEOR's own normalisation and stems: what it does to a line before it matches words (METRICS 3.2).
 
 Moses-like tokenisation with fixed character ranges, then lower case. Found black-box, character by character, so the
-character classes are METEOR's, not Unicode's.
+character classes are METEOR's, not Unicode's. Stems and base forms are those of METEOR 1.5.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+
+from snowballstemmer.english_stemmer import EnglishStemmer  # itself: `snowballstemmer.stemmer` may hand over to another
 
 _ALPHA = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e\u0400-\u0527\u1d00-\u1d7f\ua640-\ua66e\ua67e-\ua697"
 _ALNUM = _ALPHA + "0-9"
@@ -63,3 +65,34 @@ def _final_dot(word: str, following: str, prefixes: Mapping[str, bool]) -> list[
     if stem in prefixes and (not prefixes[stem] or re.match("[0-9]", following)):
         return [word]
     return [stem, "."]
+
+
+# --- stems and base forms --------------------------------------------------------------------------------------------
+
+
+_STEMMER = EnglishStemmer()
+
+_SUFFIXES = (  # of nouns, verbs, adjectives: WordNet's rules of detachment, in METEOR's order
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+    ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
+    ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
+)  # fmt: skip
+
+
+def stem(word: str) -> str:
+    """Snowball English before version 3.0."""
+    stemmed: str = _STEMMER.stemWord(word)
+    return stemmed
+
+
+def base_forms(word: str, irregular: Mapping[str, Sequence[str]], dictionary: Container[str]) -> Sequence[str]:
+    """What the word may be a form of: the irregular bases, else the first that the rules find in the dictionary."""
+    if word in irregular:
+        return irregular[word]
+    if len(word) > 2 and not word.endswith("ss"):
+        for suffix, ending in _SUFFIXES:
+            if word.endswith(suffix):
+                base = word[: len(word) - len(suffix)] + ending
+                if base in dictionary:
+                    return [base]
+    return []

@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watchword.metrics.meteor.stem import stem
-from watchword.text.caption_words import BE, PREPOSITIONS
-from watchword.text.parts_of_speech import base_of, parts_of_speech
+from watchword.metrics.meteor.normalise import stem
+from watchword.text.parts_of_speech import BE, PREPOSITIONS, base_of, parts_of_speech
 from watchword.text.ptb import tokenise
 
 KINDS = ("object", "relation", "attribute")

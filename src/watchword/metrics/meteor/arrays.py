@@ -1,14 +1,24 @@
-"""Numbers for words and phrases.
+"""Rows of different lengths as flat arrays, and 64-bit numbers for words and phrases.
 
-Words and phrases of the table become 64-bit numbers by polynomials modulo 2^64 with odd bases. An odd base has an
-inverse, so the number of any part of a text is a difference of two running sums: no loop over words is needed.
+Words and phrases of the table become numbers by polynomials modulo 2^64 with odd bases. An odd base has an inverse, so
+the number of any part of a text is a difference of two running sums: no loop over words is needed.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from watchword.metrics.meteor.flat import Array
+Array = npt.NDArray[Any]
+
+
+def spread(starts: Array, lengths: Array) -> tuple[Array, Array]:
+    """Flat places of the polynomials [start, start + length), and of which range each is."""
+    owner = np.repeat(np.arange(lengths.size), lengths)
+    first = np.cumsum(lengths) - lengths
+    return np.arange(owner.size) + (starts - first)[owner], owner
+
 
 LETTER_BASE = 0x9E3779B97F4A7C15
 WORD_BASE = 0xD1342543DE82EF95
