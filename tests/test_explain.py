@@ -24,12 +24,21 @@ from watchword.captioning.captioner import Captioner
 from watchword.captioning.diagnostics import diagnose
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.explain.attention import ExplainedWord, Explanation, HeadAttention, SegmentExplanation
+from watchword.explain.attention import (
+    ExplainedWord,
+    Explanation,
+    HeadAttention,
+    SegmentExplanation,
+    frame_times,
+    main_head,
+    peak,
+    peak_text,
+    strength,
+    where,
+)
 from watchword.explain.figure import draw_figure
-from watchword.explain.frames import FrameSet
-from watchword.explain.overlay import HOT, VEIL, glow, heat_of, paint, spotlight, veil
+from watchword.explain.overlay import HOT, VEIL, FrameSet, glow, heat_of, paint, spotlight, veil
 from watchword.explain.page import make_page, played
-from watchword.explain.peaks import frame_times, main_head, peak, peak_text, strength, where
 from watchword.explain.video import write_video as write_explained
 from watchword.models import build_model
 from watchword.tensors import EOS, Stream

@@ -31,10 +31,8 @@ from watchword.downloads import fetch
 from watchword.errors import WatchwordError
 from watchword.explain.attention import Explanation
 from watchword.library import Hit, Library, default_path
-from watchword.library.database import Database
-from watchword.library.embedding import has_minilm, minilm
-from watchword.library.locks import identity_of, journal_of, lock_video
-from watchword.library.query import Query
+from watchword.library.database import Database, identity_of, journal_of, lock_video
+from watchword.library.query import Query, has_minilm, minilm
 
 ROOT = Path(__file__).parents[1]
 RUN = CliRunner()
@@ -724,7 +722,7 @@ def test_a_library_that_cannot_be_written_ends_the_job(
 def test_a_claim_is_for_one_video_and_one_process(tmp_path: Path) -> None:
     library = tmp_path / "library.db"
     script = """
-    from watchword.library.locks import lock_video
+    from watchword.library.database import lock_video
     with lock_video(path, "one") as is_ours:
         print(is_ours, flush=True)
         signal.pause()

@@ -152,7 +152,7 @@ def one_line(text: str) -> str:
 
 def embed_if_possible(library: "Library") -> None:
     """So that the first semantic search need not."""
-    from watchword.library.embedding import has_minilm
+    from watchword.library.query import has_minilm
 
     if has_minilm():
         embed(library)
@@ -178,7 +178,7 @@ class Adding:
 
     def add(self, path: Path, bar: "VideoBar", number: int) -> str:
         """The error of the video, if any: it does not stop the others."""
-        from watchword.library.locks import identity_of, lock_video
+        from watchword.library.database import identity_of, lock_video
 
         if not self.again and self.library.find_file(path) is not None:
             self.num_known += 1
@@ -237,7 +237,7 @@ class Adding:
     def journal(self, identity: str) -> "Journal":
         """The journal of a stopped job; one with other settings is started again."""
         from watchword.captioning.journal import Journal
-        from watchword.library.locks import journal_of
+        from watchword.library.database import journal_of
 
         path = journal_of(self.library.path, identity)
         options = {key: value for key, value in asdict(self.options).items() if key != "min_confidence"}

@@ -6,8 +6,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from watchword.explain.attention import Explanation, HeadAttention, SegmentExplanation
-from watchword.explain.frames import FrameSet
+from watchword.explain.attention import (
+    Explanation,
+    HeadAttention,
+    Peak,
+    SegmentExplanation,
+    main_head,
+    peak,
+    strength,
+    times_uniform,
+)
 from watchword.explain.overlay import (
     ACCENT,
     BAR,
@@ -16,11 +24,11 @@ from watchword.explain.overlay import (
     PAPER,
     RED,
     YELLOW,
+    FrameSet,
     Picture,
     below_each_other,
     paint,
 )
-from watchword.explain.peaks import Peak, main_head, peak, strength, times_uniform
 from watchword.types import Bars, FloatArray, Mark
 
 WIDTH, MARGIN, GAP = 1320, 24, 10  # pixels

@@ -1,21 +1,23 @@
-"""Attention drawn on a frame: the only module of Python in which weights and boxes become pixels."""
+"""Frames of a video, and attention drawn on them: in Python, weights and boxes become pixels here and nowhere else."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from watchword.explain.attention import HeadAttention
-from watchword.explain.peaks import Peak
+from watchword.explain.attention import HOT, HeadAttention, Peak
 from watchword.types import FloatArray
+from watchword.video import At, ShortSide, read_frames
 
 Picture = NDArray[np.uint8]  # (H, W, 3)
 
 PAPER, INK, FAINT = (250, 249, 246), (40, 40, 44), (120, 120, 126)
 ACCENT, BAR, YELLOW, RED = (230, 110, 20), (42, 110, 164), (240, 190, 20), (205, 40, 40)
 RASTER = 96  # pixels of the longer side of the heat map before it is scaled up
-HOT = 4.0  # times the uniform weight: the hottest colour
 VEIL = 0.85  # opacity of the white over the least weight: the picture stays visible
 
 
@@ -95,3 +97,43 @@ def below_each_other(rows: Sequence[Image.Image], gap: int = 6) -> Image.Image:
 
 def _pixels(values: FloatArray) -> Picture:
     return np.asarray(np.rint(values), np.float32).clip(0, 255).astype(np.uint8)
+
+
+# --- frames at given times, read in one pass -------------------------------------------------------------------------
+
+
+ROUNDED = 1e-3  # seconds: a time that was rounded down would show the frame before
+
+
+@dataclass(frozen=True)
+class FrameSet:
+    """Some frames of one video, upright."""
+
+    seconds: FloatArray  # (K,) ascending
+    pictures: tuple[Picture, ...]
+
+    @classmethod
+    def read(cls, video: Path, seconds: Iterable[float], pixels: int) -> "FrameSet":
+        """`pixels` of the shorter side."""
+        wanted = sorted({round(float(one), 3) for one in seconds}) or [0.0]
+        frames = read_frames(video, At(tuple(one + ROUNDED for one in wanted)), ShortSide(pixels), report=_known)
+        return cls(np.array(wanted), tuple(frames.pictures))
+
+    def at(self, seconds: float) -> Picture:
+        """The nearest."""
+        return self.pictures[self.number_at(seconds)]
+
+    def number_at(self, seconds: float) -> int:
+        later = min(bisect_left(self.seconds.tolist(), seconds), len(self.seconds) - 1)
+        earlier = max(later - 1, 0)
+        return earlier if seconds - self.seconds[earlier] <= self.seconds[later] - seconds else later
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        height, width = self.pictures[0].shape[:2]
+        return width, height
+
+
+def _known(line: str) -> None:
+    """Damage was reported when the video was captioned."""

@@ -16,10 +16,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.errors import WatchwordError
-from watchword.explain.attention import Explanation, SegmentExplanation
-from watchword.explain.frames import FrameSet
-from watchword.explain.overlay import Picture, paint
-from watchword.explain.peaks import Peak, is_uniform, main_head, peak, strength
+from watchword.explain.attention import Explanation, Peak, SegmentExplanation, is_uniform, main_head, peak, strength
+from watchword.explain.overlay import FrameSet, Picture, paint
 from watchword.video import Rate, ShortSide, iterate_frames, probe
 from watchword.video.container import opened
 

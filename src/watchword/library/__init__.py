@@ -10,8 +10,8 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from watchword.library.database import Hit, VideoRow
 from watchword.library.library import Library
-from watchword.library.rows import Hit, VideoRow
 
 __all__ = ["Hit", "Library", "VideoRow", "default_path"]
 

@@ -3,9 +3,14 @@
 Every call has a connection of its own, which costs 0.4 ms: threads, forks and other processes never share one, and
 nothing stays open when somebody deletes the file. Readers do not wait for a writer (write-ahead log), writers wait for
 each other. SQLite's errors become one line for a person. Files of older versions are upgraded when they are opened.
+
+Beside the file lie locks and journals of videos that are being captioned: processes that add the same folder share the
+work.
 """
 
+import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -13,10 +18,16 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from watchword.errors import WatchwordError
 from watchword.explain.attention import upgraded
+
+try:
+    import fcntl
+except ImportError:  # Windows: without locks two processes may caption a video twice, which loses nothing
+    fcntl = None  # type: ignore[assignment]
 
 BUSY_SECONDS = 20.0  # to wait for another writer: adding a video takes milliseconds
 APPLICATION = 0x57574C42  # "WWLB": marks the file as a library
@@ -265,3 +276,80 @@ def _explained(error: sqlite3.Error, path: Path) -> WatchwordError:
         sqlite3.SQLITE_BUSY: f"another process has kept {path} busy for {BUSY_SECONDS:.0f} s: try again",
     }
     return WatchwordError(lines.get(_code(error), f"cannot use {path}: {error}"))
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VideoRow:
+    """A video of the library."""
+
+    id: int
+    name: str  # printable, whatever bytes the file's name has
+    seconds: float
+    caption: str  # the most confident
+    confidence: float
+    num_segments: int
+    added: float  # seconds since 1970
+    captioner: str
+    source: Path | None  # its path when it was added
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A segment that a search has found."""
+
+    video: int
+    name: str
+    start: float  # seconds
+    end: float
+    caption: str
+    confidence: float
+    pieces: tuple[tuple[str, bool], ...]  # the caption in pieces, and whether each matches the query
+    rank: float  # higher is better: BM25, or the cosine of sentence embeddings
+
+
+# --- identity, locks and journals of videos --------------------------------------------------------------------------
+
+
+def identity_of(video: Path) -> str:
+    """The hash of its content: a video that was moved, copied or touched is the same."""
+    try:
+        if not video.is_file():  # a pipe or a device may never end
+            raise WatchwordError(f"cannot read {video}: no such file, or not a file")
+        with video.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise WatchwordError(f"cannot read {video}: {error.strerror or error}") from error
+
+
+@contextmanager
+def lock_video(library: Path, identity: str) -> Iterator[bool]:
+    """Whether the video is free; it is locked until the context or the process ends.
+
+    The lock is on one byte of a file that stays empty; the identity determines the byte's offset.
+    """
+    if fcntl is None:
+        yield True
+        return
+    offset = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7])
+    path = library.with_name(f"{library.name}-claims")
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+        except (BlockingIOError, PermissionError):
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def journal_of(library: Path, identity: str) -> Path:
+    """The journal of a video that is not in the library yet."""
+    return library.with_name(f"{library.name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.part")

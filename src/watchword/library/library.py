@@ -14,10 +14,8 @@ import numpy as np
 
 from watchword.captioning.description import Description, segment_from_dict, segment_to_dict
 from watchword.errors import WatchwordError
-from watchword.library.database import Database
-from watchword.library.embedding import NEAR, Encoder, as_bytes, cosines, minilm
-from watchword.library.query import Query, clean
-from watchword.library.rows import Hit, VideoRow
+from watchword.library.database import Database, Hit, VideoRow
+from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm
 from watchword.video import shown
 
 INDEXES = ("stems", "spellings")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchword.captioning.description import Description, Segment, description_from_dict, description_to_dict
 from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video
 from watchword.errors import WatchwordError
-from watchword.library.embedding import has_minilm
+from watchword.library.query import has_minilm
 from watchword.server.subprocesses import Message, Subprocess, serve_requests
 from watchword.video import read_timeline, shown
 

@@ -17,10 +17,8 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from watchword.explain.attention import Explanation, SegmentExplanation
-from watchword.explain.frames import FrameSet
-from watchword.explain.overlay import Picture
-from watchword.explain.peaks import frame_times, main_head, peak, peak_text
+from watchword.explain.attention import Explanation, SegmentExplanation, frame_times, main_head, peak, peak_text
+from watchword.explain.overlay import FrameSet, Picture
 from watchword.video import browser_type, probe
 
 HERE = Path(__file__).parent
