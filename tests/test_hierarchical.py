@@ -22,9 +22,8 @@ from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
 from watchword.research.analysis.grounding import shares
 from watchword.research.analysis.sweep import read_axis
-from watchword.research.analysis.vocab_stats import measure
-from watchword.research.analysis.word_frequency import frequencies
-from watchword.research.draw_shapes import write_video
+from watchword.research.analysis.vocab_stats import frequencies, measure
+from watchword.research.drawn_data import write_video
 from watchword.research.papers.hierarchical_figure import within_frames
 from watchword.research.shapes import ShapesConfig, draw_video
 from watchword.tensors import EOS, Stream

@@ -25,7 +25,7 @@ from watchword.models import Captioner, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.research.analysis.pos_stats import pos_stats_of
 from watchword.research.analysis.temporal_order import decisions
-from watchword.research.draw_shapes import write_video
+from watchword.research.drawn_data import write_video
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
 from watchword.research.shapes import ShapesConfig, draw_videos, read_truth, write_shapes
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream

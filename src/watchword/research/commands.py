@@ -10,10 +10,8 @@ from watchword.research.analysis.pos_stats import pos_stats
 from watchword.research.analysis.sweep import sweep
 from watchword.research.analysis.temporal_order import temporal_order
 from watchword.research.analysis.tuple_f1 import tuple_f1
-from watchword.research.analysis.vocab_stats import vocab_stats
-from watchword.research.analysis.word_frequency import word_frequency
-from watchword.research.demo import demo
-from watchword.research.draw_shapes import shapes
+from watchword.research.analysis.vocab_stats import vocab_stats, word_frequency
+from watchword.research.drawn_data import demo, shapes
 from watchword.research.papers.dual_afr import layers
 from watchword.research.papers.global2local import attention_ablation
 from watchword.research.papers.hierarchical import regions
