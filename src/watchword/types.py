@@ -1,6 +1,6 @@
 """Nouns outside the network: frozen dataclasses over numpy. One alphabet of shapes, see `tensors.py`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,6 +79,10 @@ class StreamName:
     def base(self) -> str:
         """Without the key: motion_layers.2"""
         return f"{self.extractor}.{self.layer}" if self.layer else self.extractor
+
+    def with_key(self, key: str) -> str:
+        """As a store reads it: motion_layers.2@938e"""
+        return str(replace(self, key=key))
 
     def __str__(self) -> str:
         return f"{self.base}@{self.key}" if self.key else self.base

@@ -85,7 +85,7 @@ class CaptionerBundle:
             key = ""
         try:
             store = Store(store_path(self.recipe.data))
-            settings = store.settings(f"{StreamName.parse(stream).base}@{key}")
+            settings = store.settings(StreamName.parse(stream).with_key(key))
         except WatchwordError as error:
             raise WatchwordError(
                 f"{self.name} does not say how its stream {stream} is made, and its store does not either ({error}): "

@@ -16,7 +16,7 @@ from watchword.data.reading import videos_in
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store
 from watchword.preferences import config_file, preference
-from watchword.types import Clip
+from watchword.types import Clip, StreamName
 
 NOT_IN_STILLS = ("motion", "flow", "audio")  # streams whose names begin so need real frames in a row, or sound
 
@@ -174,7 +174,7 @@ def _with_features(clips: Sequence[Clip], data: Data) -> list[Clip]:
 
 def _extractors(streams: Iterable[str]) -> list[str]:
     """`motion_layers.2@938e` is made by the extractor `motion_layers`."""
-    return list(dict.fromkeys(stream.partition("@")[0].partition(".")[0] for stream in streams))
+    return list(dict.fromkeys(StreamName.parse(stream).extractor for stream in streams))
 
 
 def benchmark_videos(name: str) -> tuple[list[Clip], int]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from watchword.data.reading import without_suffix
 from watchword.errors import WatchwordError
 from watchword.features.store import Store, settings_key
-from watchword.types import FloatArray, StreamArrays
+from watchword.types import FloatArray, StreamArrays, StreamName
 
 Array = NDArray[Any]
 Arrays = Iterator[tuple[str, Callable[[], Array]]]  # video and how to read it, in the order of the file
@@ -129,7 +129,7 @@ def import_features(
     settings = rules.settings() | ({"coding": "8-bit square roots"} if file.scale else {})
     if file.layout and not rules.layout:
         settings["layout"] = file.layout
-    there = f"{stream}@{settings_key(settings)}"
+    there = StreamName.parse(stream).with_key(settings_key(settings))
     for name, read in file.arrays:
         video = (names or {}).get(name, name)
         if not overwrite and store.has(video, there):

@@ -33,7 +33,7 @@ from watchword.features.networks import (
 from watchword.features.samplers import SAMPLERS, Extracted, ImageCache
 from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec, StreamSpec, WindowSpec
 from watchword.features.store import Store, settings_key
-from watchword.types import StreamArrays
+from watchword.types import StreamArrays, StreamName
 from watchword.video import View, iterate_audio, watch
 from watchword.video.formats import find_paths
 
@@ -72,11 +72,11 @@ class Job:
         if not stream.endswith("_layers") or not isinstance(spec, StreamSpec):
             return (stream,)
         depths = find(*TABLES[type(spec)], spec.backbone).layers
-        return tuple(f"{stream}.{number}" for number in range(1, len(depths) + 1))
+        return tuple(str(StreamName(stream, str(number))) for number in range(1, len(depths) + 1))
 
     def settings(self, stream: str) -> dict[str, Any]:
         """All that changes the numbers of a stream: its key in the store. Depths share those of the whole."""
-        return self.specs[stream.partition(".")[0]].model_dump(exclude_none=True, by_alias=True)
+        return self.specs[StreamName.parse(stream).extractor].model_dump(exclude_none=True, by_alias=True)
 
     def missing(self, video: str) -> list[str]:
         """The streams that the store does not have of a video, made as asked for here."""
@@ -84,7 +84,7 @@ class Job:
 
         def has(stream: str) -> bool:
             key = settings_key(self.settings(stream))
-            return all(store.has(video, f"{name}@{key}") for name in self.streams(stream))
+            return all(store.has(video, StreamName.parse(name).with_key(key)) for name in self.streams(stream))
 
         return [stream for stream in self.specs if self.overwrite or not has(stream)]
 

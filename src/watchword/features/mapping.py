@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.types import FloatArray, StreamArrays
+from watchword.types import FloatArray, StreamArrays, StreamName
 
 PENALTIES = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))  # of the ridge, times the mean of its diagonal
 FOLDS = 8
@@ -128,5 +128,5 @@ def map_features(
             values = mapping(source.pooled(video))[:, None].astype(np.float16)
             note = {"mapped_from": source.stream, "explained": f"{mapping.explained:.3f}"}
             arrays = StreamArrays(values, there.times, there.boxes, there.mask, note)
-            target.store.write(video, target.stream.partition("@")[0], arrays, settings)
+            target.store.write(video, StreamName.parse(target.stream).base, arrays, settings)
         yield video

@@ -26,7 +26,7 @@ from safetensors.numpy import save
 
 from watchword.atomic_io import write_whole
 from watchword.errors import WatchwordError, unknown
-from watchword.types import StreamArrays
+from watchword.types import StreamArrays, StreamName
 
 SUFFIX = ".safetensors"
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -53,12 +53,12 @@ class Store:
         found = []
         for name in _folders(self.folder):
             keys = self.keys(name)
-            found += [name] if len(keys) == 1 else [f"{name}@{key}" for key in keys]
+            found += [name] if len(keys) == 1 else [StreamName.parse(name).with_key(key) for key in keys]
         return found
 
     def keys(self, stream: str) -> list[str]:
         """The settings that a stream was made with and that hold a video."""
-        folder = self.folder / stream.partition("@")[0]
+        folder = self.folder / StreamName.parse(stream).base
         return [key for key in _folders(folder) if next(_files(folder / key), None)]
 
     def videos(self, stream: str) -> list[str]:
@@ -67,8 +67,8 @@ class Store:
 
     def has(self, video: str, stream: str) -> bool:
         """Whether a video is there; False as well when the whole stream is not."""
-        name, _, key = stream.partition("@")
-        if not any(found.startswith(key) for found in self.keys(name)):
+        key = StreamName.parse(stream).key
+        if not any(found.startswith(key) for found in self.keys(stream)):
             return False
         return (self._folder_of(stream) / _encode(video)).exists()
 
@@ -126,8 +126,8 @@ class Store:
 
     def _folder_of(self, stream: str) -> Path:
         """The folder of a stream, once it is clear which settings are meant."""
-        name, _, wanted = stream.partition("@")
-        keys = self.keys(name)
+        name = StreamName.parse(stream)
+        keys = self.keys(stream)
         if not keys:
             if not self.folder.is_dir():
                 raise WatchwordError(f"no feature store at {self.folder}: make one with watchword features import ...")
@@ -135,15 +135,15 @@ class Store:
             if not there:
                 raise WatchwordError(f"the store {self.folder} is empty: fill it with watchword features import ...")
             raise unknown(f"stream of {self.folder}", stream, there)
-        fitting = [key for key in keys if key.startswith(wanted)]
+        fitting = [key for key in keys if key.startswith(name.key)]
         if len(fitting) == 1:
-            return self.folder / name / fitting[0]
-        choices = ", ".join(f"{name}@{key} ({self._short(name, key)})" for key in fitting or keys)
-        problem = "was made with several settings" if fitting else f"has no settings {wanted!r}"
-        raise WatchwordError(f"stream {name} of {self.folder} {problem}: say which, {choices}")
+            return self.folder / name.base / fitting[0]
+        choices = ", ".join(f"{each} ({self._short(each)})" for each in map(name.with_key, fitting or keys))
+        problem = "was made with several settings" if fitting else f"has no settings {name.key!r}"
+        raise WatchwordError(f"stream {name.base} of {self.folder} {problem}: say which, {choices}")
 
-    def _short(self, name: str, key: str) -> str:
-        settings = self.settings(f"{name}@{key}")
+    def _short(self, stream: str) -> str:
+        settings = self.settings(stream)
         return " ".join(f"{setting}={value}" for setting, value in sorted(settings.items())) or "no settings"
 
     @contextlib.contextmanager
@@ -157,7 +157,7 @@ class Store:
                     raise WatchwordError(f"{path} lacks {', '.join(sorted(missing))}: not a file of a feature store")
                 yield file
         except FileNotFoundError as error:
-            others = self.videos(f"{folder.parent.name}@{folder.name}")
+            others = self.videos(StreamName.parse(folder.parent.name).with_key(folder.name))
             raise WatchwordError(
                 f"the store {self.folder} has no {stream} of video {video!r} ({len(others):,} others, such as "
                 f"{others[0]!r}): bring it in with watchword features import, or check how the videos are called"

@@ -43,7 +43,7 @@ from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.tensors import BOS, CATEGORY, Memory, State, Step, Streams
-from watchword.types import Bars, Diagnostics
+from watchword.types import Bars, Diagnostics, StreamName
 
 Pooling = Literal["mean", "lstm", "mean_lstm", "attention", "mean_attention", "ranked", "mean_ranked"]
 TINY = 1e-12  # a location that the chosen time step does not show
@@ -222,7 +222,7 @@ class Stats(Captioner):
                 if config.pooling in ("attention", "mean_attention"):
                     self.st.append(TemporalAttention(query, size, width, config.pooling))
                 else:
-                    has_grid = name.partition("@")[0] not in config.without_grid
+                    has_grid = StreamName.parse(name).base not in config.without_grid
                     self.st.append(SpatioTemporal(query, size, width, config.pooling, has_grid))
             if config.variant != "st":
                 self.ts.append(TemporoSpatial(query, size, width, config.temperature))
