@@ -229,8 +229,8 @@ def main() -> None:
             f"{kept / 8 / captions_a_video / 2**20:.2f} MB a caption"
         )
 
-    for speaker, last in ((model, model.to_words), (plain, plain.words)):
-        speaker.eval()
+    for decoder, last in ((model, model.to_words), (plain, plain.words)):
+        decoder.eval()
         with torch.no_grad():
             last.bias[EOS] = -1e9  # noise ends nowhere in particular: let both say all 20 words
     times = {"ours": [], "plain": []}

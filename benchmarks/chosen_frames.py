@@ -1,11 +1,11 @@
-"""Does G2L look at the frames, and in them at the regions, that show what it speaks of? On drawn films we know.
+"""Whether G2L attends to the frames, and in them to the regions, that show the subject of the caption; on drawn videos.
 
     python benchmarks/chosen_frames.py data/search RUN...
 
-Test films, captions as people said them. At every word that names the subject or its looks (object, colour, texture,
-size): is the subject in sight in the frames that were chosen, and how much of the attention within such a frame lies on
-its box, on those of other things, on mere background? Chance is a frame, and a box of such a frame, drawn at random
-from those that are there.
+Test videos and their references. At every word for the subject or its appearance (object, colour, texture, size): is
+the subject visible in the selected frames, and how much of the attention within such a frame lies on its box, on those
+of other things, on mere background? Chance is a frame, and a box of such a frame, drawn at random from those that are
+there.
 """
 
 import argparse

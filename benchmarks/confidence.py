@@ -1,10 +1,10 @@
-"""What a captioner scores beside nearest neighbours and a generic sentence, on films that it has not learned from.
+"""Scores of a captioner, of nearest neighbours and of a generic caption, on videos that it was not trained on.
 
     python benchmarks/confidence.py light --captions captions.jsonl.gz --store features
 
-The captioner speaks as `watchword describe` does. Neighbours: the 20 training films whose mean features are nearest by
-cosine; of all their captions the one that agrees most with the others (CIDEr). Generic: the training caption that
-agrees most with a sample of all. How much better the captioner is than each of them is told film by film.
+The captioner decodes as `watchword describe` does. Neighbours: the 20 training videos whose mean features are nearest
+by cosine; of all their captions the one that agrees most with the others (CIDEr). Generic: the training caption that
+agrees most with a sample of all. Differences to the captioner are paired by video.
 """
 
 import argparse
@@ -30,10 +30,10 @@ def main() -> None:
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--splits", default="val,test")
-    parser.add_argument("--films", help="films whose names begin so, the others are left out", default="video")
+    parser.add_argument("--prefix", help="read only videos whose names begin so", default="video")
     words = parser.parse_args()
     captioner, store = find_bundle(words.captioner), Store(words.store)
-    mine = [clip for clip in read_annotations(words.captions) if clip.video.startswith(words.films)]
+    mine = [clip for clip in read_annotations(words.captions) if clip.video.startswith(words.prefix)]
     chosen = [clip for clip in mine if clip.split in words.splits.split(",")]
     train = [clip for clip in mine if clip.split == "train"]
     captions = caption_clips(captioner, chosen, store)
@@ -46,20 +46,20 @@ def main() -> None:
     }
     if len(streams) > 1:
         table[f"{NEIGHBOURS} neighbours by all streams"] = neighbours(store, streams, chosen, train)
-    print(f"{len(chosen)} films of {words.splits}; CIDEr with its standard error")
-    by_film = {}
-    for name, sentences in table.items():
-        scores = index.score(sentences, METRICS)
-        by_film[name] = cider = np.asarray(scores.per_video["CIDEr"])
+    print(f"{len(chosen)} videos of {words.splits}; CIDEr with its standard error")
+    by_video = {}
+    for name, captions_of in table.items():
+        scores = index.score(captions_of, METRICS)
+        by_video[name] = cider = np.asarray(scores.per_video["CIDEr"])
         error = cider.std(ddof=1) / len(cider) ** 0.5
         others = "  ".join(f"{metric} {scores.corpus[metric]:.3f}" for metric in ("Bleu_4", "METEOR", "ROUGE_L"))
-        distinct = len(set(sentences.values()))
-        print(f"{name:30}  CIDEr {cider.mean():.3f} +- {error:.3f}  {others}  {distinct} different sentences")
-    own = by_film.pop(captioner.name)
-    for name, theirs in by_film.items():
+        distinct = len(set(captions_of.values()))
+        print(f"{name:30}  CIDEr {cider.mean():.3f} +- {error:.3f}  {others}  {distinct} different captions")
+    own = by_video.pop(captioner.name)
+    for name, theirs in by_video.items():
         better = own - theirs
         error = better.std(ddof=1) / len(better) ** 0.5
-        print(f"{captioner.name} is better than {name} by {better.mean():.3f} +- {error:.3f}, film by film")
+        print(f"{captioner.name} is better than {name} by {better.mean():.3f} +- {error:.3f}, video by video")
     sure = {clip.video: caption.confidence for clip, caption in zip(chosen, captions, strict=True)}
     scores = index.score(table[captioner.name], ["CIDEr"])
     ranks = rank_correlation([sure[video] for video in scores.videos], list(scores.per_video["CIDEr"]))

@@ -1,7 +1,7 @@
-"""How cheap is sampling frames? CPU milliseconds for 28 frames of a 10 s clip, and peak memory over two hours of film.
+"""How cheap is sampling frames? CPU milliseconds for 28 frames of a 10 s clip, and peak memory over two hours of video.
 
     python benchmarks/decoding.py                 # all of it, a few minutes
-    python benchmarks/decoding.py --film x.mp4    # the first part on a film of yours
+    python benchmarks/decoding.py --video x.mp4    # the first part on a video of yours
 
 Ways are interleaved in one process and measured by CPU seconds (decoder threads included), because machines are
 shared; OpenCV takes part when it is importable (pip install opencv-python-headless).
@@ -81,9 +81,9 @@ def convert_everything(path: Path) -> object:
 def opencv_everything(path: Path) -> object:
     import cv2
 
-    film, frames = cv2.VideoCapture(str(path)), []
+    video, frames = cv2.VideoCapture(str(path)), []
     while True:
-        good, picture = film.read()
+        good, picture = video.read()
         if not good:
             break
         frames.append(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB))
@@ -94,10 +94,10 @@ def opencv_seek(path: Path) -> object:
     """Seeks to each frame by number."""
     import cv2
 
-    film, pictures = cv2.VideoCapture(str(path)), []
-    for index in np.linspace(0, film.get(cv2.CAP_PROP_FRAME_COUNT) - 1, NUM_FRAMES).astype(int).tolist():
-        film.set(cv2.CAP_PROP_POS_FRAMES, index)
-        pictures.append(cv2.resize(cv2.cvtColor(film.read()[1], cv2.COLOR_BGR2RGB), (224, 224)))
+    video, pictures = cv2.VideoCapture(str(path)), []
+    for index in np.linspace(0, video.get(cv2.CAP_PROP_FRAME_COUNT) - 1, NUM_FRAMES).astype(int).tolist():
+        video.set(cv2.CAP_PROP_POS_FRAMES, index)
+        pictures.append(cv2.resize(cv2.cvtColor(video.read()[1], cv2.COLOR_BGR2RGB), (224, 224)))
     return pictures
 
 
@@ -151,7 +151,7 @@ def peak_megabytes() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--film", type=Path)
+    parser.add_argument("--video", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -159,15 +159,15 @@ def main() -> None:
         child(arguments.child[0], Path(arguments.child[1]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        clip = arguments.film or make_clip(Path(folder) / "clip.mp4")
-        if arguments.film is None:
-            films = {"10 s": clip}
+        clip = arguments.video or make_clip(Path(folder) / "clip.mp4")
+        if arguments.video is None:
+            videos = {"10 s": clip}
             for name, hours in (("10 min", 1 / 6), ("2 h", 2.0)):
-                films[name] = make_long(clip, Path(folder) / f"{name}.mp4", hours)
+                videos[name] = make_long(clip, Path(folder) / f"{name}.mp4", hours)
             print(f"imports alone: {memory_of(clip, 'nothing')}")
             for what, about in (("sparse", "28 frames"), ("dense", "2 frames a second"), ("shots", "shots")):
-                for name, film in films.items():
-                    print(f"{about} of {name}: {memory_of(film, what)}", flush=True)
+                for name, video in videos.items():
+                    print(f"{about} of {name}: {memory_of(video, what)}", flush=True)
         print(f"{NUM_FRAMES} frames of {clip.name}, {clip.stat().st_size // 1024} KiB")
         compare(clip, arguments.rounds)
 

@@ -1,6 +1,6 @@
 """What does describing videos cost? Start-up, the first caption, and seconds for a minute of video by stage.
 
-    python benchmarks/describe.py FILMS... [--model RUN] [--rounds 3] [--transnet]
+    python benchmarks/describe.py VIDEOS... [--model RUN] [--rounds 3] [--transnet]
 
 Start-up and the first caption are whole commands, measured from outside: wall seconds are what a person waits (on an
 idle machine), CPU seconds what it costs anywhere. The stages of a timeline are measured inside, in one process with one

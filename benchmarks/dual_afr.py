@@ -4,10 +4,10 @@
 
 The paper, Sec. Evaluation: describing takes 1.2 to 1.5 times as long as with one layer, and 2 to 4 times the memory.
 I3D-like noise, 10 time steps of 49 cells, widths 192, 480, 832, 1024 (as `motion_layers`), 5 windows of motion.
-`describing` is a beam search, encoding and all; `words alone` is the same without encoding, as when a film is described
-in many ways; `training step` is forward and backward. Memory of the videos is what `encode` keeps for each film, memory
-of a step the peak of a process of its own that makes one training step, less that of one that makes none. One thread,
-float32; variants take turns, so that a busy machine slows all.
+`describing` is a beam search, encoding and all; `words alone` is the same without encoding, as when a video is
+described in many ways; `training step` is forward and backward. Memory of the videos is what `encode` keeps for each
+video, memory of a step the peak of a process of its own that makes one training step, less that of one that makes
+none. One thread, float32; variants take turns, so that a busy machine slows all.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def main() -> None:
             name: sum(part.numel() * part.element_size() for part in model.eval().encode(batch.streams)[0].values())
             for name, model in models.items()
         }
-    show("memory of a film", {name: value / VIDEOS / 1e6 for name, value in kept.items()}, "MB")
+    show("memory of a video", {name: value / VIDEOS / 1e6 for name, value in kept.items()}, "MB")
     weights = {name: sum(part.numel() for part in model.parameters()) / 1e6 for name, model in models.items()}
     show("parameters", weights, "million")
     peaks = {name: peak_of(f"{name}:step", given.feature_size) - peak_of(name, given.feature_size) for name in models}

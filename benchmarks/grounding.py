@@ -1,11 +1,11 @@
-"""Does a captioner know which film people speak of? Nats a word of their sentences given their film, and given others.
+"""How far references depend on their video, for a captioner: nats a token given the right video, and given others.
 
     python benchmarks/grounding.py light full --captions captions.jsonl.gz --store features
 
-The loss of a captioner that speaks well is low even if it sees nothing, and the CIDEr of 50 films has a standard error
-of 7. Here every sentence of the split is put to every film of it: `worth` is how much likelier its own film makes a
-word (nats), `R@1` and `R@5` are how often (%) the own film is the first, or among the five, that make the sentence
-likeliest; `film R@1` asks the same of all sentences of a film together.
+A good language model has a low loss without any video, and the CIDEr of 50 videos has a standard error of 7. Here
+every reference of the split is scored with every video of it: `worth` is the gain of the right video (nats a token),
+`R@1` and `R@5` are how often (%) the right video is the first, or among the first five, by the probability of the
+reference; `video R@1` is the same for all references of a video together.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from watchword.types import Clip
 
 @torch.inference_mode()
 def log_probabilities(captioner: Captioner, clips: list[Clip], store: Store, most: int) -> tuple[np.ndarray, ...]:
-    """(films, words): how likely each film makes each word of all sentences; and of which film and sentence it is."""
+    """(videos, tokens): log probabilities of the tokens of all references; the video and reference of each token."""
     data = captioner.bundle.recipe.data
     arrays = {stream: [store.read(clip.video, stream) for clip in clips] for stream in captioner.streams}
     streams = {
         name: pad_streams([evenly_chosen(one, data.max_time_steps) for one in some]) for name, some in arrays.items()
     }
-    found, films, sentences = [], [], []
+    found, videos, references = [], [], []
     for row, clip in enumerate(clips):
         captions = clip.captions[:: max(1, len(clip.captions) // most)][:most]
         words = pad_captions([encode_captions(captions, captioner.vocabulary, data.max_words)])[:, :, 1:]  # (1, S, T)
@@ -39,16 +39,16 @@ def log_probabilities(captioner: Captioner, clips: list[Clip], store: Store, mos
         said = captioner.model.log_probabilities(teacher_force(captioner.model, streams, every).outputs)
         real = (words[0] != PAD) & (words[0] != UNK)
         found.append(said.gather(-1, every.unsqueeze(-1)).squeeze(-1)[:, real].numpy())
-        films.append(np.full(int(real.sum()), row))
-        sentences.append(np.repeat(np.arange(len(real)) + row * most, real.sum(-1).numpy()))
-    return np.concatenate(found, 1), np.concatenate(films), np.concatenate(sentences)
+        videos.append(np.full(int(real.sum()), row))
+        references.append(np.repeat(np.arange(len(real)) + row * most, real.sum(-1).numpy()))
+    return np.concatenate(found, 1), np.concatenate(videos), np.concatenate(references)
 
 
-def found_again(log_probs: np.ndarray, films: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """The place of the own film for each group of words, 0 the first."""
-    sums = np.stack([np.bincount(groups, row) for row in log_probs])  # (films, groups)
+def ranks(log_probs: np.ndarray, videos: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """The rank of the right video for each group of tokens, from 0 on."""
+    sums = np.stack([np.bincount(groups, row) for row in log_probs])  # (videos, groups)
     there = np.unique(groups)
-    own = np.array([films[groups == group][0] for group in there])
+    own = np.array([videos[groups == group][0] for group in there])
     return (sums[:, there] > sums[own, there]).sum(0)
 
 
@@ -58,17 +58,17 @@ def main() -> None:
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--split", default="val")
-    parser.add_argument("--sentences", type=int, default=10, help="of each film, at most")
+    parser.add_argument("--references", type=int, default=10, help="of each video, at most")
     words = parser.parse_args()
     clips = [clip for clip in read_annotations(words.captions) if clip.split == words.split]
-    print(f"{len(clips)} films of {words.split}\n{'':24}   own  other  worth   R@1   R@5   film R@1")
+    print(f"{len(clips)} videos of {words.split}\n{'':24}   own  other  worth   R@1   R@5   video R@1")
     for name in words.captioners:
         captioner = Captioner.load(name)
-        log_probs, films, sentences = log_probabilities(captioner, clips, Store(words.store), words.sentences)
-        own = log_probs[films, np.arange(len(films))]
+        log_probs, videos, references = log_probabilities(captioner, clips, Store(words.store), words.references)
+        own = log_probs[videos, np.arange(len(videos))]
         other = (log_probs.sum(0) - own) / (len(clips) - 1)
-        places, whole = found_again(log_probs, films, sentences), found_again(log_probs, films, films)
-        shares = [100 * float(np.mean(share)) for share in (places < 1, places < 5, whole < 1)]
+        each, whole = ranks(log_probs, videos, references), ranks(log_probs, videos, videos)
+        shares = [100 * float(np.mean(share)) for share in (each < 1, each < 5, whole < 1)]
         print(
             f"{Path(name).name:24} {-own.mean():.3f}  {-other.mean():.3f}  {(own - other).mean():.3f}"
             f"  {shares[0]:4.1f}  {shares[1]:4.1f}  {shares[2]:9.0f}"

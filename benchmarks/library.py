@@ -1,4 +1,4 @@
-"""How fast a library is: adding videos, searching words, searching meanings.
+"""How fast a library is: adding videos, searching words, semantic search.
 
     python benchmarks/library.py [--videos 1000] [--segments 10] [--captions captions.jsonl.gz] [--semantic]
 
@@ -90,7 +90,7 @@ def main() -> None:
             print(f"{count} distinct sentences understood in {time.process_time() - cpu:.1f} s CPU")
             for query in MEANINGS:
                 total = library.count_hits(query, semantic=True)
-                report(f"meaning {query}", lambda query=query: library.search(query, semantic=True), total)  # type: ignore[misc]
+                report(f"semantic: {query}", lambda query=query: library.search(query, semantic=True), total)  # type: ignore[misc]
             print(f"{library.path.stat().st_size / 1e6:.1f} MB with vectors")
 
 

@@ -4,7 +4,7 @@
 
 The encoder of a run of `refocus` is frozen; refocusing modules with new weights, one a seed, learn from Gaussian noise
 in place of R_e - R_e-1, as long as the joint phase of recipes/shapes_refocus.toml. Printed: how often the key frame
-of a test film lies in its event before and after, and the mean alpha of the key frame.
+of a test video lies in its event before and after, and the mean alpha of the key frame.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""What do the streams of drawn films say of the subject, and can attention that is told nothing else find it?
+"""What do the streams of drawn videos say of the subject, and can attention that is told nothing else find it?
 
     python benchmarks/regions_probe.py    # half a minute of one core
 
-1. Linear probes of the subject's looks and of the scene, from each of several views of a film.
+1. Linear probes of the subject's looks and of the scene, from each of several views of a video.
 2. A perceptron that is told which region is the subject's: how often it finds it in one frame of the event.
-3. Attention over all regions of a film that is told only the subject's colour and shape, labels of the film: how much
+3. Attention over all regions of a video that is told only the subject's colour and shape, labels of the video: how much
    of it falls on the subject, within frames of the event. Attention in a captioner has to do that, and words besides.
 
-600 films, three distractors, seed 0; figures are of the 120 test films. docs/reference/shapes.md has what came out.
+600 videos, three distractors, seed 0; figures are of the 120 test videos. docs/reference/shapes.md has what came out.
 """
 
 from collections.abc import Callable
@@ -25,37 +25,37 @@ SIGNED = 61  # of `moving_regions`: the regions and their signed changes; amount
 Seen = dict[str, FloatArray]  # stream -> (F, N, D)
 
 
-def middle(film: DrawnVideo) -> int:
+def middle(video: DrawnVideo) -> int:
     """A frame in the middle of the event that shows the subject."""
-    start, end = film.truth.event
-    shown = [frame for frame in range(start, end) if film.truth.visible[frame, film.truth.subject]]
+    start, end = video.truth.event
+    shown = [frame for frame in range(start, end) if video.truth.visible[frame, video.truth.subject]]
     return shown[len(shown) // 2]
 
 
 def over_time(*names: str) -> Callable[[DrawnVideo, Seen], FloatArray]:
-    """Means over the film, of signed values and of sizes."""
-    return lambda film, seen: np.concatenate(
+    """Means over the video, of signed values and of sizes."""
+    return lambda video, seen: np.concatenate(
         [part for name in names for part in (seen[name].mean((0, 1)), np.abs(seen[name]).mean((0, 1)))]
     )
 
 
-def background(film: DrawnVideo, seen: Seen) -> FloatArray:
-    empty = [slot for slot, thing in enumerate(film.truth.things) if thing is None]
-    return seen["regions"][middle(film), empty].mean(0)
+def background(video: DrawnVideo, seen: Seen) -> FloatArray:
+    empty = [slot for slot, thing in enumerate(video.truth.things) if thing is None]
+    return seen["regions"][middle(video), empty].mean(0)
 
 
 VIEWS: dict[str, Callable[[DrawnVideo, Seen], FloatArray]] = {
-    "the subject's region": lambda film, seen: seen["regions"][middle(film), film.truth.subject],
+    "the subject's region": lambda video, seen: seen["regions"][middle(video), video.truth.subject],
     "appearance and motion": over_time("appearance", "motion"),
     "scene and movement": over_time("scene", "movement"),
     "all regions": over_time("regions"),
     "background boxes": background,
 }
 QUESTIONS: dict[str, Callable[[DrawnVideo], str]] = {
-    "object": lambda film: film.truth.facts.subject.object,
-    "colour": lambda film: film.truth.facts.subject.colour,
-    "texture": lambda film: film.truth.facts.subject.texture,
-    "scene": lambda film: film.truth.facts.scene,
+    "object": lambda video: video.truth.facts.subject.object,
+    "colour": lambda video: video.truth.facts.subject.colour,
+    "texture": lambda video: video.truth.facts.subject.texture,
+    "scene": lambda video: video.truth.facts.scene,
 }
 
 
@@ -79,7 +79,7 @@ def scorer(width: int) -> nn.Module:
 
 
 def told(values: Tensor, there: Tensor, subjects: Tensor, train: Tensor) -> float:
-    """values (V, N, D) of one frame a film: how often the subject has the largest score."""
+    """values (V, N, D) of one frame a video: how often the subject has the largest score."""
     score = scorer(values.shape[-1])
     optimizer = torch.optim.Adam(score.parameters(), 5e-3, weight_decay=1e-3)
     for _ in range(200):
@@ -91,7 +91,7 @@ def told(values: Tensor, there: Tensor, subjects: Tensor, train: Tensor) -> floa
 
 
 def untold(values: Tensor, there: Tensor, labels: tuple[Tensor, Tensor], train: Tensor, steps: int) -> Tensor:
-    """Attention within each frame, (V, F, N), learned from two labels of the film alone; values (V, F, N, D)."""
+    """Attention within each frame, (V, F, N), learned from two labels of the video alone; values (V, F, N, D)."""
     width, (first, second) = values.shape[-1], labels
     num_first = int(first.max()) + 1
     score, answer = scorer(width), nn.Linear(width, num_first + int(second.max()) + 1)
@@ -111,34 +111,34 @@ def untold(values: Tensor, there: Tensor, labels: tuple[Tensor, Tensor], train: 
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    films = list(draw_videos(ShapesConfig(count=600, distractors=3)))
-    seen = [{name: one.values for name, one in streams_of(film, STREAMS).items()} for film in films]
-    train = torch.tensor([film.split != "test" for film in films])
-    answers = {name: numbered([ask(film) for film in films]) for name, ask in QUESTIONS.items()}
+    videos = list(draw_videos(ShapesConfig(count=600, distractors=3)))
+    seen = [{name: one.values for name, one in streams_of(video, STREAMS).items()} for video in videos]
+    train = torch.tensor([video.split != "test" for video in videos])
+    answers = {name: numbered([ask(video) for video in videos]) for name, ask in QUESTIONS.items()}
     commonest = {name: float(own[~train].bincount().max() / (~train).sum()) for name, own in answers.items()}
     print("commonest", {name: round(share, 2) for name, share in commonest.items()})
     for name, view in VIEWS.items():
-        values = torch.tensor(np.stack([view(film, own) for film, own in zip(films, seen, strict=True)]))
+        values = torch.tensor(np.stack([view(video, own) for video, own in zip(videos, seen, strict=True)]))
         print(name, {ask: round(linear_probe(values, own, train), 2) for ask, own in answers.items()}, flush=True)
 
-    subjects = torch.tensor([film.truth.subject for film in films])
-    visible = torch.tensor(np.stack([film.truth.visible for film in films]))  # (V, F, N)
-    frames, videos = torch.tensor([middle(film) for film in films]), torch.arange(len(films))
+    subjects = torch.tensor([video.truth.subject for video in videos])
+    visible = torch.tensor(np.stack([video.truth.visible for video in videos]))  # (V, F, N)
+    frames, rows = torch.tensor([middle(video) for video in videos]), torch.arange(len(videos))
     moving = torch.tensor(np.stack([own["moving_regions"] for own in seen]))  # (V, F, N, D)
     plain = torch.tensor(np.stack([own["regions"] for own in seen]))
     for name, values in (("regions", plain), ("moving_regions", moving)):
-        found = told(values[videos, frames], visible[videos, frames], subjects, train)
+        found = told(values[rows, frames], visible[rows, frames], subjects, train)
         print(f"told who, one frame of {name}: {found:.1%}", flush=True)
 
     happening = torch.zeros(visible.shape[:2], dtype=torch.bool)
-    for row, film in enumerate(films):
-        happening[row, slice(*film.truth.event)] = True
-    happening &= visible[videos, :, subjects] & ~train.unsqueeze(1)
+    for row, video in enumerate(videos):
+        happening[row, slice(*video.truth.event)] = True
+    happening &= visible[rows, :, subjects] & ~train.unsqueeze(1)
     labels = answers["colour"], answers["object"]
     views = {"regions": plain, "moving_regions without amounts": moving[..., :SIGNED], "moving_regions": moving}
     for name, values in views.items():
         weights = untold(values, visible, labels, train, steps=600)
-        share = float(weights[videos, :, subjects][happening].mean())
+        share = float(weights[rows, :, subjects][happening].mean())
         print(f"told colour and shape, {name}: {share:.1%} on the subject in frames of its event", flush=True)
 
 

@@ -1,6 +1,6 @@
-"""What does the server do when many come at once? Films uploaded at the same moment, and the page meanwhile.
+"""The server under load: videos uploaded at the same time, and the response times of the page meanwhile.
 
-    python benchmarks/server.py FILM [--uploads 50] [--queue 16] [--model RUN]
+    python benchmarks/server.py VIDEO [--uploads 50] [--queue 16] [--model RUN]
 
 Starts `watchword serve` on a free port with a library of its own. All uploads begin at once, each from a thread with a
 connection of its own, and each is a video of its own to the server (an MP4 ends in a few free bytes that differ).

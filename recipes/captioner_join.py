@@ -1,6 +1,6 @@
 """Joins the two halves of an `embedding_conditioned` captioner into one run.
 
-    python recipes/captioner_join.py runs/captioner_embedding ../captioner_meaning ../features runs/whole
+    python recipes/captioner_join.py runs/captioner_embedding embeddings features runs/whole
 
 The first argument is the run that was trained on sentence embeddings, the second the folder of the regression
 (`recipes/captioner_embeddings.py`), the third the store of the features that the regression reads.
@@ -16,19 +16,19 @@ from watchword.models.checkpoint import read_tensors
 from watchword.training.run import Run
 
 
-def main(spoken: Run, meanings: Path, features: Path, target: Path) -> None:
-    tensors, metadata = read_tensors(meanings / "guess.safetensors")
-    streams, speaker = metadata["streams"].split(), spoken.model()
-    settings = dict(spoken.recipe.model) | {"examples": len(tensors[f"examples.{streams[0]}"])}
-    data = spoken.recipe.data.model_copy(update={"streams": tuple(streams), "store": features, "frame_keep_rate": 1.0})
+def main(decoder: Run, embeddings: Path, features: Path, target: Path) -> None:
+    tensors, metadata = read_tensors(embeddings / "regression.safetensors")
+    streams = metadata["streams"].split()
+    settings = dict(decoder.recipe.model) | {"examples": len(tensors[f"examples.{streams[0]}"])}
+    data = decoder.recipe.data.model_copy(update={"streams": tuple(streams), "store": features, "frame_keep_rate": 1.0})
     seen = Features(Store(features), data)
-    model = build_model(settings, seen.widths, len(spoken.vocabulary))
+    model = build_model(settings, seen.widths, len(decoder.vocabulary))
     regression = {f"regression.{name}": tensor for name, tensor in tensors.items()}
-    model.load_state_dict(speaker.state_dict() | regression)
-    recipe = spoken.recipe.model_copy(update={"data": data, "model": settings})
+    model.load_state_dict(decoder.model().state_dict() | regression)
+    recipe = decoder.recipe.model_copy(update={"data": data, "model": settings})
     run = Run(target)
-    run.begin(recipe, spoken.vocabulary, {"streams": seen.described()})
-    run.keep_best(model, recipe, spoken.vocabulary)
+    run.begin(recipe, decoder.vocabulary, {"streams": seen.described()})
+    run.keep_best(model, recipe, decoder.vocabulary)
 
 
 if __name__ == "__main__":

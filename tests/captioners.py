@@ -28,9 +28,9 @@ def write_captioner(
     model = build_model(recipe.model, widths, len(vocabulary))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(3.0)  # films must not all sound the same
+            parameter.mul_(3.0)  # captions of different videos must differ
     save_model(model, recipe.model, vocabulary, folder / "model.safetensors")
-    job = prepare(Path(), streams, ["appearance.moments=8"])
+    job = prepare(Path(), streams, ["appearance.time_steps=8"])
     (folder / "streams.json").write_text(json.dumps({stream: job.settings(stream) for stream in streams}))
     (folder / "vocabulary.txt").write_text(vocabulary.text)
     (folder / "recipe.toml").write_text(write_toml(recipe.model_dump()))

@@ -29,7 +29,7 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty drawn films with captions, truth and features."""
+    """Forty drawn videos with captions, truth and features."""
     folder = tmp_path_factory.mktemp("shapes")
     write_shapes(folder, ShapesConfig(count=40))
     return folder

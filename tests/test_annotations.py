@@ -37,7 +37,7 @@ def write_lines(path: Path, *rows: Any) -> Path:
 
 
 A = {"video": "a", "split": "train", "captions": ["a dog runs", "dog"], "category": 3}
-B = {"video": "b", "split": "test", "captions": ["a cat"], "path": "films/b.mp4"}
+B = {"video": "b", "split": "test", "captions": ["a cat"], "path": "videos/b.mp4"}
 
 
 # --- captions.jsonl -------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_our_own_format_is_read(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "captions.jsonl", A, B)
     expected = [
         Clip("a", "train", ("a dog runs", "dog"), 3),
-        Clip("b", "test", ("a cat",), None, tmp_path / "films/b.mp4"),
+        Clip("b", "test", ("a cat",), None, tmp_path / "videos/b.mp4"),
     ]
     assert read_annotations(path) == expected
     assert read_annotations(tmp_path) == expected
@@ -62,10 +62,10 @@ def test_a_line_separator_inside_a_caption_does_not_break_the_line(tmp_path: Pat
     assert read_annotations(path)[0].captions == ("one two three four",)
 
 
-def test_films_beside_the_captions_are_found(tmp_path: Path) -> None:
+def test_videos_beside_the_captions_are_found(tmp_path: Path) -> None:
     write_lines(tmp_path / "captions.jsonl", A)
-    film = write(tmp_path / "clips" / "a.mp4", "")
-    assert read_annotations(tmp_path)[0].path == film
+    video = write(tmp_path / "clips" / "a.mp4", "")
+    assert read_annotations(tmp_path)[0].path == video
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_msvd_as_sgn_has_it(tmp_path: Path) -> None:
         row = f"{video},1,2,0,clean,0,English,{name} video\n"
         write(tmp_path / "MSVD" / "metadata" / f"{name}.csv", CORPUS_HEADER + row)
     assert splits(read_annotations(tmp_path / "MSVD")) == {"a_1_2": "train", "b_1_2": "val", "c_1_2": "test"}
-    film = write(tmp_path / "MSVD" / "YouTubeClips" / "a_1_2.avi", "")
-    assert by_name(read_annotations(tmp_path / "MSVD"))["a_1_2"].path == film
+    video = write(tmp_path / "MSVD" / "YouTubeClips" / "a_1_2.avi", "")
+    assert by_name(read_annotations(tmp_path / "MSVD"))["a_1_2"].path == video
 
 
 def test_msvd_with_short_column_names(tmp_path: Path) -> None:
@@ -280,13 +280,13 @@ def test_msrvtt_mistakes_are_one_clear_line(tmp_path: Path, content: str, messag
 # --- a person's own folder ------------------------------------------------------------------------------------------
 
 
-def own(tmp_path: Path, table: str, *films: str, encoding: str = "utf-8") -> Path:
-    for film in films:
-        write(tmp_path / "videos" / film, "")
+def own(tmp_path: Path, table: str, *videos: str, encoding: str = "utf-8") -> Path:
+    for video in videos:
+        write(tmp_path / "videos" / video, "")
     return write(tmp_path / "captions.csv", table, encoding)
 
 
-def test_own_films_with_everything_said(tmp_path: Path) -> None:
+def test_own_videos_with_everything_said(tmp_path: Path) -> None:
     own(
         tmp_path,
         "video,caption,split,source,category\n"
@@ -300,7 +300,7 @@ def test_own_films_with_everything_said(tmp_path: Path) -> None:
     ]
 
 
-def test_own_films_may_have_several_caption_columns(tmp_path: Path) -> None:
+def test_own_videos_may_have_several_caption_columns(tmp_path: Path) -> None:
     own(tmp_path, "Video;Caption 1;Caption 2\na;one;two\nb;one;\n")
     assert [clip.captions for clip in read_annotations(tmp_path)] == [("one", "two"), ("one",)]
 
@@ -328,7 +328,7 @@ def test_own_captions_in_the_encodings_of_spreadsheets(
         ("video,caption,split\na,x,train\na,y,test\n", "line 3: split 'test' of video 'a'; before it was 'train'"),
         ("video,caption\n,x\n", "line 2: the video has no name"),
         ("video,caption\na,\n", "video 'a' has no captions"),
-        ("film,words\na,x\n", "needs the columns video and caption; it has film, words"),
+        ("name,words\na,x\n", "needs the columns video and caption; it has name, words"),
         ('video,caption\na,"x\nb,"y"\n', "broken table row"),
         ("video,caption\na,x,y\n", "line 2: 3 columns, the header has 2"),
         ('video,caption\na,"two\nlines"\n\nb\n', "line 5: 1 columns"),
@@ -343,14 +343,14 @@ def test_own_mistakes_are_one_clear_line(tmp_path: Path, table: str, message: st
     assert "\n" not in str(caught.value)
 
 
-def test_own_films_without_captions_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_own_videos_without_captions_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     own(tmp_path, "video,caption\na,x\n", "a.mp4", "z.mp4")
     assert len(read_annotations(tmp_path)) == 1
     assert "1 videos have no caption (such as 'z')" in caplog.text
 
 
 def test_the_drawn_split_is_eighty_ten_ten_and_does_not_depend_on_the_company() -> None:
-    names = [f"film{number}" for number in range(5000)]
+    names = [f"video{number}" for number in range(5000)]
     drawn = hashed_splits({name: name for name in names})
     shares = {split: count / 5000 for split, count in Counter(drawn.values()).items()}
     assert shares == pytest.approx({"train": 0.8, "val": 0.1, "test": 0.1}, abs=0.015)
@@ -359,16 +359,16 @@ def test_the_drawn_split_is_eighty_ten_ten_and_does_not_depend_on_the_company() 
 
 
 @pytest.mark.parametrize("count", range(3, 12))
-def test_a_handful_of_films_still_has_all_three_splits(count: int) -> None:
+def test_a_handful_of_videos_still_has_all_three_splits(count: int) -> None:
     assert set(hashed_splits({f"f{i}": f"f{i}" for i in range(count)}).values()) == {"train", "val", "test"}
 
 
-def test_films_of_one_source_stay_on_one_side(tmp_path: Path) -> None:
-    rows = "".join(f"film{number},a dog,holiday{number % 40}\n" for number in range(400))
+def test_videos_of_one_source_stay_on_one_side(tmp_path: Path) -> None:
+    rows = "".join(f"video{number},a dog,holiday{number % 40}\n" for number in range(400))
     own(tmp_path, "video,caption,source\n" + rows)
     sides: dict[int, set[str]] = {}
     for clip in read_annotations(tmp_path):
-        sides.setdefault(int(clip.video.removeprefix("film")) % 40, set()).add(clip.split)
+        sides.setdefault(int(clip.video.removeprefix("video")) % 40, set()).add(clip.split)
     assert all(len(side) == 1 for side in sides.values())
     assert set.union(*sides.values()) == {"train", "val", "test"}
 

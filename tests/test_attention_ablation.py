@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.config import read_recipe
 from watchword.decoding import teacher_force
 from watchword.layers.ablation import filter_attention, keep_largest

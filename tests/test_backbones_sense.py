@@ -9,13 +9,12 @@ import av
 import numpy as np
 import pytest
 import torch
-from tests.conftest import SHARED
 from torch import Tensor, nn
 from torch.nn import functional
 
-from checkpoints import TorchVggish
-from conftest import weights_or_skip
-from films import write_film
+from tests.checkpoints import TorchVggish
+from tests.conftest import SHARED, weights_or_skip
+from tests.videos import write_video
 from watchword.backbones import audio, regions, transnet
 from watchword.backbones.audio import MelConfig, Vggish, YamNet
 from watchword.backbones.flow import flow, opencv_flow, pixel_flow
@@ -41,7 +40,7 @@ def detector() -> YoloTiny:
 
 
 @pytest.fixture(scope="module")
-def ear() -> YamNet:
+def yamnet() -> YamNet:
     return YamNet(weights_or_skip("yamnet"))
 
 
@@ -230,7 +229,7 @@ def test_silence_is_the_logarithm_of_the_offset_and_a_tone_is_loudest_in_its_ban
         assert audio.log_mel(tone, config).mean(0).argmax() == band
 
 
-def test_our_mel_bands_and_window_are_those_in_yamnets_own_file_and_its_bytes_have_steps(ear: YamNet) -> None:
+def test_our_mel_bands_and_window_are_those_in_yamnets_own_file_and_its_bytes_have_steps(yamnet: YamNet) -> None:
     constants = {constant.name: constant.values for constant in read_constants(fetch(WEIGHTS["yamnet"]))}
     assert torch.allclose(constants["mel_spectrogram"].T, audio.mel_bands(), atol=1e-6)
     assert torch.allclose(constants["stft/hann_window/sub_2"], torch.hann_window(400), atol=1e-6)
@@ -256,41 +255,41 @@ SECONDS = torch.arange(16000 * 5) / 16000
     ],
     ids=["440 Hz", "1000 Hz", "silence"],
 )
-def test_the_ear_names_made_sounds_as_the_original_does(ear: YamNet, sound: Tensor, name: str, theirs: float) -> None:
-    heard = ear.hear(sound)
+def test_yamnet_classifies_sounds_as_the_original_does(yamnet: YamNet, sound: Tensor, name: str, theirs: float) -> None:
+    heard = yamnet.hear(sound)
     assert heard.vectors.shape == (9, 1024)
     scores = heard.scores.mean(0)
-    assert ear.class_names[int(scores.argmax())] == name
+    assert yamnet.class_names[int(scores.argmax())] == name
     assert scores.max().item() == pytest.approx(theirs, abs=0.03)
 
 
-def test_the_ears_vectors_are_the_originals_but_for_its_rounding(ear: YamNet) -> None:
-    vector = ear.hear(0.5 * torch.sin(2 * math.pi * 440 * SECONDS)).vectors.mean(0)
+def test_yamnets_vectors_are_the_originals_but_for_its_rounding(yamnet: YamNet) -> None:
+    vector = yamnet.hear(0.5 * torch.sin(2 * math.pi * 440 * SECONDS)).vectors.mean(0)
     theirs = {648: 3.965, 130: 3.630, 40: 3.563, 296: 3.047, 267: 2.865}  # its five largest, by ai-edge-litert
     assert {index: vector[index].item() for index in theirs} == pytest.approx(theirs, abs=0.08)
 
 
-def test_the_ear_hears_noise_in_noise(ear: YamNet) -> None:
+def test_yamnet_classifies_noise_as_noise(yamnet: YamNet) -> None:
     noise = 0.2 * torch.randn(16000 * 5, generator=torch.Generator().manual_seed(0))
-    best = {ear.class_names[index] for index in ear.hear(noise).scores.mean(0).topk(3).indices.tolist()}
+    best = {yamnet.class_names[index] for index in yamnet.hear(noise).scores.mean(0).topk(3).indices.tolist()}
     assert best == {"Static", "White noise", "Noise"}
 
 
-def test_no_sound_and_a_very_short_one_give_no_windows(ear: YamNet) -> None:
+def test_no_sound_and_a_very_short_one_give_no_windows(yamnet: YamNet) -> None:
     for samples in (0, 15599):
-        heard = ear.hear(torch.zeros(samples))
+        heard = yamnet.hear(torch.zeros(samples))
         assert heard.vectors.shape == (0, 1024)
         assert heard.scores.shape == (0, 521)
         assert heard.times.shape == (0,)
 
 
 @pytest.mark.parametrize(("clip", "name"), [("video1020", "Speech"), ("video1034", "Music")])
-def test_the_ear_tells_speech_from_music_in_real_films(ear: YamNet, clip: str, name: str) -> None:
+def test_yamnet_separates_speech_from_music_in_real_videos(yamnet: YamNet, clip: str, name: str) -> None:
     resampler = av.AudioResampler("flt", "mono", 16000)
-    with av.open(str(shared_clip(clip))) as film:
-        parts = [part.to_ndarray()[0] for frame in film.decode(audio=0) for part in resampler.resample(frame)]
-    heard = ear.hear(torch.from_numpy(np.concatenate(parts)))
-    assert ear.class_names[int(heard.scores.mean(0).argmax())] == name
+    with av.open(str(shared_clip(clip))) as video:
+        parts = [part.to_ndarray()[0] for frame in video.decode(audio=0) for part in resampler.resample(frame)]
+    heard = yamnet.hear(torch.from_numpy(np.concatenate(parts)))
+    assert yamnet.class_names[int(heard.scores.mean(0).argmax())] == name
 
 
 def test_vggish_takes_a_torchvggish_checkpoint_and_refuses_another() -> None:
@@ -400,17 +399,17 @@ def test_the_shot_network_says_what_its_own_package_says(cutter: TransNet) -> No
     frame, row, column, channel = torch.meshgrid(*(torch.arange(n) for n in (100, 27, 48, 3)), indexing="ij")
     early = (row * 9 + column * 2 + channel * 40 + frame) % 256
     late = (column * column // 9 + row * 3 + channel * 90 - frame) % 256
-    film = torch.where(frame < 50, early, late).to(torch.uint8)
-    logits = cutter(film.unsqueeze(0))[0]
+    video = torch.where(frame < 50, early, late).to(torch.uint8)
+    logits = cutter(video.unsqueeze(0))[0]
     theirs = {0: -5.0322, 25: -9.4193, 48: -7.2568, 49: 3.9109, 50: -5.7259, 75: -7.9162, 99: -3.5766}
     assert {index: logits[index].item() for index in theirs} == pytest.approx(theirs, abs=1e-3)
 
 
-def test_films_joined_end_to_end_are_cut_where_they_meet(cutter: TransNet) -> None:
+def test_videos_joined_end_to_end_are_cut_where_they_meet(cutter: TransNet) -> None:
     parts = []
     for name in ("video103", "video104", "video1048", "video1058"):
-        with av.open(str(shared_clip(name))) as film:
-            frames = [frame.reformat(transnet.WIDTH, transnet.HEIGHT, "rgb24") for frame in film.decode(video=0)]
+        with av.open(str(shared_clip(name))) as video:
+            frames = [frame.reformat(transnet.WIDTH, transnet.HEIGHT, "rgb24") for frame in video.decode(video=0)]
         parts += [torch.from_numpy(frame.to_ndarray()) for frame in frames[:30]]
     probabilities = cutter.probabilities(torch.stack(parts))
     assert probabilities.shape == (120,)
@@ -447,7 +446,7 @@ def small_frames(count: int) -> Tensor:
 
 @pytest.mark.parametrize("count", [1, 49, 50, 51, 74, 75, 76, 100, 125, 126, 200])
 @pytest.mark.parametrize("size", [1, 7, 60, 500])
-def test_frames_in_chunks_are_seen_in_the_windows_of_the_whole_film(count: int, size: int) -> None:
+def test_frames_in_chunks_have_the_windows_of_the_whole_video(count: int, size: int) -> None:
     witness = Witness()
     answers = torch.cat(list(witness.stream(small_frames(count).split(size)))) * 256 - 0.5
     assert answers.round().tolist() == list(range(count))
@@ -455,7 +454,7 @@ def test_frames_in_chunks_are_seen_in_the_windows_of_the_whole_film(count: int, 
     assert witness.seen == expected
 
 
-def test_a_long_film_is_answered_as_it_comes_and_never_held() -> None:
+def test_a_long_video_is_processed_as_it_comes_and_never_held() -> None:
     given = 0
 
     def frames() -> Iterator[Tensor]:
@@ -471,10 +470,10 @@ def test_a_long_film_is_answered_as_it_comes_and_never_held() -> None:
     assert answered == given == 3000
 
 
-def test_a_films_shots_begin_where_it_was_joined(cutter: TransNet, tmp_path: Path) -> None:
+def test_a_videos_shots_begin_where_it_was_joined(cutter: TransNet, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     scenes = [generator.integers(0, 256, (12, 16, 3), np.uint8).repeat(8, 0).repeat(8, 1) for _ in range(3)]
     pictures = [np.roll(scene, step, 1) for scene in scenes for step in range(40)]
-    path = write_film(tmp_path / "joined.mp4", pictures)  # 25 frames a second
+    path = write_video(tmp_path / "joined.mp4", pictures)  # 25 frames a second
     found = [time for shot in find_shots(path, cutter) for time in (shot.start, shot.end)]
     assert found == pytest.approx([0.0, 1.6, 1.6, 3.2, 3.2, 4.8])

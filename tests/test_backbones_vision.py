@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from checkpoints import c3d_tensors, i3d_tensors, residual_tensors
-from conftest import SHARED, weights_or_skip
+from tests.checkpoints import c3d_tensors, i3d_tensors, residual_tensors
+from tests.conftest import SHARED, weights_or_skip
 from watchword.backbones import adapters
 from watchword.backbones.blocks import ACTIVATIONS, Checkpoint, Convolution, fold, max_pool_same, same_padding
 from watchword.backbones.c3d import C3D
@@ -210,7 +210,7 @@ def test_lite0_equals_its_checkpoint_run_without_folding() -> None:
 
 # Kinetics-400 in the alphabetical order of DeepMind's label map: 59 clean and jerk, 107 dunking basketball,
 # 171 juggling soccer ball, 271 riding mountain bike.
-FILMS = [
+VIDEOS = [
     ("v_SoccerJuggling_g23_c01.avi", 16, 224, 2, 171),
     ("v_SoccerJuggling_g23_c01.avi", 32, 160, 2, 171),
     ("basketball.mp4", 16, 224, 2, 107),
@@ -226,11 +226,11 @@ def i3d() -> I3D:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("film", "num_frames", "size", "stride", "action"), FILMS)
-def test_i3d_recognises_actions(i3d: I3D, film: str, num_frames: int, size: int, stride: int, action: int) -> None:
-    path = SHARED / "decode" / film
+@pytest.mark.parametrize(("video", "num_frames", "size", "stride", "action"), VIDEOS)
+def test_i3d_recognises_actions(i3d: I3D, video: str, num_frames: int, size: int, stride: int, action: int) -> None:
+    path = SHARED / "decode" / video
     if not path.exists():
-        pytest.skip(f"no film at {path}")
+        pytest.skip(f"no video at {path}")
     av = pytest.importorskip("av")
     with av.open(str(path)) as container:
         pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
@@ -470,9 +470,9 @@ def test_timm_sees_normalised_pictures_and_its_grid_is_channels_last(monkeypatch
     fake.create_model = lambda name, pretrained, num_classes: FakeTimm()  # type: ignore[attr-defined]
     fake.data = types.SimpleNamespace(resolve_model_data_config=lambda network: settings)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "timm", fake)
-    eye = adapters.TimmBackbone("fake")
-    layers = eye(torch.full((2, 8, 8, 3), 255, dtype=torch.uint8))
-    assert eye.picture_size == 8
+    backbone = adapters.TimmBackbone("fake")
+    layers = backbone(torch.full((2, 8, 8, 3), 255, dtype=torch.uint8))
+    assert backbone.picture_size == 8
     assert layers["grid"].shape == (2, 2, 2, 6)
     assert layers["pooled"].tolist() == [[2.0] * 6] * 2  # (1 - 0.5) / 0.25
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from conftest import SHARED
-from films import numbered, write_film
+from tests.conftest import SHARED
+from tests.videos import numbered, write_video
 from watchword.cli.main import app
 from watchword.config import Data, Recipe, read_recipe
 from watchword.data.benchmarks import (
@@ -193,20 +193,20 @@ def test_optional_streams_of_an_ensemble_are_those_that_no_run_requires(
 # --- videos --------------------------------------------------------------------------------------------------------
 
 
-def film_set(folder: Path, names: list[str]) -> None:
+def video_set(folder: Path, names: list[str]) -> None:
     rows = [{"video": Path(name).stem, "split": "train", "captions": ["a dot"], "path": name} for name in names]
     folder.mkdir(parents=True)
     (folder / "pictures.jsonl.gz").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name in names:
         (folder / name).parent.mkdir(exist_ok=True)
-        write_film(folder / name, [numbered(index) for index in range(4)])
+        write_video(folder / name, [numbered(index) for index in range(4)])
 
 
 def test_motion_and_sound_are_not_extracted_from_still_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHWORD_DATA", str(tmp_path))
-    film_set(tmp_path / "msrvtt", ["clips/video1.mp4", "frames/video2.mp4"])
+    video_set(tmp_path / "msrvtt", ["clips/video1.mp4", "frames/video2.mp4"])
     words = ["features", "extract", "--benchmark", "msrvtt", "--streams", "flow,flow_grid", "--workers", "1"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -222,15 +222,15 @@ def test_msvd_as_people_have_it_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "msvd" / "YouTubeClips").mkdir(parents=True)
     (tmp_path / "msvd" / "AllVideoDescriptions.txt").write_text("-4wsuPCjDBc_5_15 a squirrel eats\nabc_1_2 a dog\n")
     (tmp_path / "msvd" / "train_list.txt").write_text("-4wsuPCjDBc_5_15\nabc_1_2\n")
-    film = tmp_path / "msvd" / "YouTubeClips" / "-4wsuPCjDBc_5_15.avi"
+    video = tmp_path / "msvd" / "YouTubeClips" / "-4wsuPCjDBc_5_15.avi"
     with pytest.raises(WatchwordError, match="captions of 2 videos, but it has no videos: put them into clips/"):
         benchmark_videos("msvd")
-    film.with_name("other.avi").touch()
+    video.with_name("other.avi").touch()
     with pytest.raises(WatchwordError, match="none of its 1 videos is named like -4wsuPCjDBc_5_15"):
         benchmark_videos("msvd")
-    film.touch()
+    video.touch()
     clips, total = benchmark_videos("msvd")
-    assert ([clip.path for clip in clips], total) == ([film], 2)
+    assert ([clip.path for clip in clips], total) == ([video], 2)
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -245,7 +245,7 @@ def test_a_data_folder_without_captions_is_one_line(
 
 
 def test_videos_and_a_benchmark_are_not_named_together() -> None:
-    done = CliRunner().invoke(app, ["features", "extract", "film.mp4", "--benchmark", "msvd"])
+    done = CliRunner().invoke(app, ["features", "extract", "video.mp4", "--benchmark", "msvd"])
     assert "name videos or a --benchmark, not both" in str(done.exception)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
-from tests.captioners import WORDS, write_captioner
-from tests.films import numbered, write_film
 
 import watchword
-from conftest import weights_or_skip
+from tests.captioners import WORDS, write_captioner
+from tests.conftest import weights_or_skip
+from tests.videos import numbered, write_video
 from watchword.atomic_io import write_whole
 from watchword.captioning import calibrate as calibrating
 from watchword.captioning.bundle import CaptionerBundle, backbones_of, choose_bundle, find_bundle, missing_weights
@@ -119,7 +119,7 @@ def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pyt
     done.calibration.save(folder.folder)
     again = Calibration.load(folder.folder)
     assert again == done.calibration
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(video, folder.folder)
     mean = float(np.log([word.probability for word in found.best.words]).mean()) if found.best else 0
     assert found.confidence != pytest.approx(np.exp(mean), abs=1e-3)
@@ -146,7 +146,7 @@ def test_a_packed_captioner_says_the_same_in_half_the_bytes(tmp_path: Path) -> N
     tensors, _ = read_tensors(packed.folder / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     assert packed.settings() == whole.settings()
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     one, other = watchword.describe(video, whole.folder), watchword.describe(video, packed.folder)
     assert one.caption == other.caption
     assert one.confidence == pytest.approx(other.confidence, abs=0.01)
@@ -176,7 +176,7 @@ def test_several_runs_are_packed_as_an_ensemble(tmp_path: Path) -> None:
     # the one that the recipe tells of learns on
     kept, first = (read_tensors(folder / "model.safetensors")[0] for folder in (grown, runs[0].folder))
     assert torch.equal(kept["cell.gates.weight"], first["cell.gates.weight"].half().float())
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(video, both.folder)
     assert found.attention["appearance"].shape[1:] == (5, 1)
     assert np.allclose(found.attention["appearance"].sum((1, 2)), 1, atol=1e-5)
@@ -212,7 +212,7 @@ def test_members_of_an_ensemble_read_their_own_streams(tmp_path: Path) -> None:
     both = export([seeing, listening], tmp_path / "both")
     assert both.recipe.data.streams == ("appearance", "audio")
     assert both.settings() == seeing.settings() | listening.settings()
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(video, both.folder)
     assert set(found.attention) == {"appearance", "audio"}
     apart = CaptionerBundle(write_captioner(tmp_path / "apart", max_time_steps=4))
@@ -237,7 +237,7 @@ def test_a_captioner_may_speak_together_with_one_that_is_installed(
     own = CaptionerBundle(write_captioner(tmp_path / "own", 1, ("appearance", "audio")))
     named, copied = export([own], tmp_path / "named", ["light"]), export([own, light], tmp_path / "copied")
     assert named.weights == [named.folder / "model.safetensors", light.folder / "model.safetensors"]
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     one, other = watchword.describe(video, named.folder), watchword.describe(video, copied.folder)
     assert one.caption == other.caption
     assert one.confidence == pytest.approx(other.confidence, abs=1e-3)
@@ -258,11 +258,11 @@ def test_a_captioner_whose_recipe_says_so_lets_possible_captions_vote(
         return mbr_decode(*arguments, **named)
 
     monkeypatch.setattr(captioner_module, "mbr_decode", noted)
-    folder = write_captioner(tmp_path / "votes")
+    folder = write_captioner(tmp_path / "mbr")
     recipe = (folder / "recipe.toml").read_text()
     assert "mbr_samples = 0" in recipe
     (folder / "recipe.toml").write_text(recipe.replace("mbr_samples = 0", "mbr_samples = 7"))
-    video = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(5)])
     found = watchword.describe(video, folder, top=3)
     assert asked == [7]
     assert len({found.caption, *(str(other) for other in found.alternatives)}) == 3

@@ -19,13 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from PIL import Image
-from tests.captioners import WORDS, write_captioner
-from tests.conftest import SHARED
-from tests.films import numbered, write_film
 from typer.testing import CliRunner
 
 import watchword
-from conftest import weights_or_skip
+from tests.captioners import WORDS, write_captioner
+from tests.conftest import SHARED, weights_or_skip
+from tests.videos import numbered, write_video
 from watchword.captioning import captioner as captioner_module
 from watchword.captioning.bundle import SHIPPED, CaptionerBundle, shipped
 from watchword.captioning.captioner import Captioner
@@ -77,7 +76,7 @@ def opened(captioner: Path) -> Captioner:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
+    return write_video(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
 
 
 def flat(colour: tuple[int, int, int], frames: int) -> list[Any]:
@@ -89,7 +88,7 @@ def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four segments: 5 s red, 6 s blue, 1 s green, 5 s white; eight frames a second."""
     pictures = flat((200, 20, 20), 40) + flat((20, 20, 200), 48) + flat((20, 200, 20), 8) + flat((240, 240, 240), 40)
     times = [125 * index for index in range(len(pictures))]
-    return write_film(tmp_path_factory.mktemp("videos") / "long.mp4", pictures, times)
+    return write_video(tmp_path_factory.mktemp("videos") / "long.mp4", pictures, times)
 
 
 def run(*words: str | Path, stdin: str | None = None) -> Any:
@@ -109,7 +108,7 @@ def test_a_video_becomes_a_caption_with_all_that_is_known_about_it(captioner: Pa
     sure = [caption.confidence for caption in found.segments[0].captions]
     assert sure == sorted(sure, reverse=True)
     weights = found.attention["appearance"]
-    assert weights.shape == (len(found.caption.split()), 6, 1)  # words, moments that the captioner reads, places
+    assert weights.shape == (len(found.caption.split()), 6, 1)  # words, time steps that the captioner reads, locations
     assert np.allclose(weights.sum((1, 2)), 1, atol=1e-5)
     times = found.segments[0].geometry["appearance"].times
     assert len(times) == 6
@@ -122,7 +121,7 @@ def test_a_video_sounds_as_its_stored_features_do(opened: Captioner, clip: Path,
     from watchword.features.extraction import VideoFile
     from watchword.features.store import Store
 
-    job = prepare(tmp_path, ["appearance"], ["appearance.moments=8"])
+    job = prepare(tmp_path, ["appearance"], ["appearance.time_steps=8"])
     assert Extraction(job).extract(VideoFile("clip", clip)).problem == ""
     arrays = {"appearance": Store(tmp_path).read("clip", "appearance")}  # all 8: the captioner chooses 6 itself
     ((stored, *_),) = opened.generate([SegmentFeatures(0.0, 1.0, arrays)])
@@ -162,7 +161,7 @@ def test_any_shape_of_picture_is_described(opened: Captioner, tmp_path: Path, sh
 
 
 def test_a_video_of_one_frame_and_a_photograph_are_described(opened: Captioner, tmp_path: Path) -> None:
-    video = write_film(tmp_path / "one.mp4", [numbered(3)])
+    video = write_video(tmp_path / "one.mp4", [numbered(3)])
     Image.fromarray(numbered(3)).save(tmp_path / "photo.jpg")
     assert opened.describe(video).caption
     assert opened.describe(video, timeline=True).caption
@@ -381,7 +380,7 @@ def test_a_segment_ends_at_a_cut_where_it_can() -> None:
 
 
 def test_a_segment_is_seen_as_a_video_of_its_own(long_video: Path, tmp_path: Path) -> None:
-    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4"]))
+    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.time_steps=4"]))
 
     class Fixed:
         plan, size = Rate(4.0), Squash(8, 8)
@@ -394,7 +393,7 @@ def test_a_segment_is_seen_as_a_video_of_its_own(long_video: Path, tmp_path: Pat
 
     found = list(extract_segments(extraction, long_video, ["appearance"], Fixed(), []))
     assert [(start, end) for start, end, _ in found] == [(0.0, 5.0), (5.0, 11.0), (11.0, 17.0)]
-    blue = write_film(tmp_path / "blue.mp4", flat((20, 20, 200), 48), [125 * index for index in range(48)])
+    blue = write_video(tmp_path / "blue.mp4", flat((20, 20, 200), 48), [125 * index for index in range(48)])
     alone = extraction.arrays(blue, ["appearance"], [])["appearance"]
     within = found[1][2]["appearance"]
     assert within.times == pytest.approx(alone.times, abs=0.126)  # held four times a second
@@ -492,8 +491,8 @@ def test_another_c_library_has_nothing_to_trim_heap(monkeypatch: pytest.MonkeyPa
 def test_a_video_with_sound_is_heard_segment_by_segment(tmp_path: Path) -> None:
     weights_or_skip("yamnet")
     times = [125 * index for index in range(72)]
-    video = write_film(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
-    silent = write_film(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
+    video = write_video(tmp_path / "sound.mp4", flat((90, 90, 90), 72), times, tone=440, tone_seconds=9)
+    silent = write_video(tmp_path / "silent.mp4", flat((90, 90, 90), 72), times)
     opened = Captioner.load(write_captioner(tmp_path / "listener", streams=("appearance", "audio")))
     extraction = opened.extraction
 
@@ -540,8 +539,8 @@ def test_a_video_of_any_length_goes_through_the_same_memory(tmp_path: Path, monk
     monkeypatch.setattr(segments._Held, "add", counted)
     colours = [(30 + 60 * (index // 120 % 2), 60, 200 - 60 * (index // 120 % 2)) for index in range(2400)]
     pictures = [np.full((24, 32, 3), colour, np.uint8) for colour in colours]
-    video = write_film(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
-    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.moments=4", "appearance.pixels=32"]))
+    video = write_video(tmp_path / "long.mp4", pictures, [250 * index for index in range(2400)])
+    extraction = Extraction(prepare(Path(), ["appearance"], ["appearance.time_steps=4", "appearance.pixels=32"]))
     found = list(extract_segments(extraction, video, ["appearance"], segment_video(0.0, 600.0), []))
     assert len(found) == 60
     assert {end - start for start, end, _ in found} == {10.0}
@@ -773,8 +772,8 @@ def test_the_full_captioner_hears_what_it_cannot_see(tmp_path: Path) -> None:
     for network in ("yamnet", "i3d", "yolov4_tiny"):
         weights_or_skip(network)
     pictures, times = flat((90, 90, 90), 24), [125 * index for index in range(24)]
-    silent = watchword.describe(write_film(tmp_path / "silent.mp4", pictures, times), "full")
-    heard = watchword.describe(write_film(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
+    silent = watchword.describe(write_video(tmp_path / "silent.mp4", pictures, times), "full")
+    heard = watchword.describe(write_video(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
     assert heard.caption
     assert set(heard.attention) == {"appearance"}  # all else goes into the guess at a meaning, which looks at nothing
     assert heard.confidence != pytest.approx(silent.confidence, abs=1e-4)

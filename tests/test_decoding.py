@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.decoding import Ensemble, arithmetic_sample, beam, greedy, mbr_decode, ngram_similarity, rescore, sample
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams
 
@@ -137,7 +137,7 @@ def test_an_ensemble_says_the_mean_of_the_probabilities() -> None:
     torch.testing.assert_close(found.scores[:, 0], rescore(both, STREAMS, captions).max(1).values)
 
 
-def test_the_likeness_of_captions_is_the_mean_cosine_of_their_ngram_counts() -> None:
+def test_the_similarity_of_captions_is_the_mean_cosine_of_their_ngram_counts() -> None:
     a, b, c = [5, 6, 7, EOS], [5, 6, EOS, PAD], [5, 5, EOS, PAD]
     alike = ngram_similarity(torch.tensor([[a, b, c]]), torch.tensor([[a, b, c]]))[0]
     # a, b: words 3 of 4 and 3; pairs: "5 6" of 3 and 2; triples: none of 2 and 1; b has no four words
@@ -154,8 +154,8 @@ def test_an_ngram_weighs_what_its_most_telling_word_does() -> None:
     alike = ngram_similarity(torch.tensor([[a]]), torch.tensor([[b]]), content)[0, 0, 0]
     # the end tells nothing and "5" little: 0.01 of 0.01 + 4; the pairs and the triple of a and b all differ
     assert alike.item() == pytest.approx(0.01 / 4.01 / 4)
-    blind = ngram_similarity(torch.tensor([[a]]), torch.tensor([[b]]))[0, 0, 0]
-    assert blind.item() == pytest.approx(2 / 3 / 4)
+    plain = ngram_similarity(torch.tensor([[a]]), torch.tensor([[b]]))[0, 0, 0]
+    assert plain.item() == pytest.approx(2 / 3 / 4)
 
 
 def test_captions_spread_evenly_stand_for_the_distribution_and_do_not_depend_on_the_batch() -> None:
@@ -194,5 +194,5 @@ def test_consensus_prefers_what_most_possible_captions_share_to_the_likeliest_on
     assert likely[0] == 5
     assert agreed.captions[0, 0].tolist()[:3] == [4, 6, EOS]
     again = mbr_decode(Divided(), streams, 60, 4)
-    assert torch.equal(agreed.captions, again.captions)  # nothing is left to chance: the same film, the same caption
+    assert torch.equal(agreed.captions, again.captions)  # nothing is left to chance: the same video, the same caption
     assert 0 < agreed.scores[0, 0] <= 1

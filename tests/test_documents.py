@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 import pytest
 
-from films import numbered, write_film
-from preloaded import Preloaded
+from tests.preloaded import Preloaded
+from tests.videos import numbered, write_video
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
@@ -49,7 +49,7 @@ def desk(tmp_path: Path) -> Path:
     (folder / "youtube_mapping.txt").write_text("-4wsuPCjDBc_5_15 vid1\n-7KMZQEsJW4_205_208 vid2\n")
     with h5py.File(folder / "resnet_grids.h5", "w") as file:
         file["video0"] = random.random((4, 8, 7, 7), np.float32)
-    write_film(folder / "clip.mp4", [numbered(index) for index in range(25)])
+    write_video(folder / "clip.mp4", [numbered(index) for index in range(25)])
     (folder / "videos").mkdir()
     shutil.copy(folder / "clip.mp4", folder / "videos" / "beach.mp4")
     return folder

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.decoding import teacher_force
@@ -49,7 +49,7 @@ def small(**settings: object) -> DualAFR:
 
 
 def streams() -> dict[str, Stream]:
-    """Two films, of two and three time steps of the deepest layer."""
+    """Two videos, of two and three time steps of the deepest layer."""
     return {
         "low": noise_stream([4, 6], 16, 3, seed=1),
         "middle": noise_stream([4, 6], 4, 4, seed=2),
@@ -59,7 +59,7 @@ def streams() -> dict[str, Stream]:
 
 
 def plain_outputs(model: DualAFR, row: int, words: list[int]) -> list[Tensor]:
-    """Eq. 1 to 8 word by word, layer by layer, for one caption of one film, without padding or batches."""
+    """Eq. 1 to 8 word by word, layer by layer, for one caption of one video, without padding or batches."""
     seen = streams()
     length = [2, 3][row]
     maps = []
@@ -123,7 +123,7 @@ def test_normalised_layers_have_one_scale() -> None:
         model = small(normalise=normalise)
         mine, theirs = (teacher_force(model, given, CAPTIONS).outputs for given in (seen, loud))
         assert torch.allclose(mine, theirs, atol=1e-4) == normalise
-    values = small(normalise=True).encode(seen)[0]["values"][1].unflatten(-1, (3, 5))  # the longer film: P, L, D
+    values = small(normalise=True).encode(seen)[0]["values"][1].unflatten(-1, (3, 5))  # the longer video: P, L, D
     torch.testing.assert_close(values.mean(-1), torch.zeros(values.shape[:2]), atol=1e-5, rtol=0)
     torch.testing.assert_close(values[:, 2].std(-1, correction=0), torch.ones(len(values)), atol=1e-3, rtol=0)
 
@@ -199,8 +199,8 @@ def test_c3d_has_the_filters_of_the_appendix(kernel: str) -> None:
         assert align.ratios == (ratio,) * 3
 
 
-def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
-    """32 and 16 frames: what is said of the short film does not depend on the long one beside it."""
+def test_videos_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
+    """32 and 16 frames: what is said of the short video does not depend on the long one beside it."""
     widths = {"pool2": 2, "pool3": 2, "pool4": 2, "pool5": 2, "fc7": 3}
     sizes = {name: (time_steps, side * side) for name, (time_steps, side, _) in zip(widths, C3D_SHAPES, strict=False)}
     torch.manual_seed(0)
@@ -229,8 +229,8 @@ def test_films_of_different_lengths_share_a_batch_of_c3d_layers() -> None:
 
 
 @pytest.mark.parametrize("largest", [None, True, False])
-def test_padding_never_wins_in_a_window_that_is_half_a_film(largest: bool | None) -> None:
-    """Three time steps pooled by two: the same alone and beside a film of six."""
+def test_padding_never_wins_in_a_window_that_is_half_a_video(largest: bool | None) -> None:
+    """Three time steps pooled by two: the same alone and beside a video of six."""
     torch.manual_seed(0)
     align = (
         ConvolutionAlignment(2, 3, (2, 1, 1), "appendix")
@@ -331,8 +331,8 @@ def test_a_cell_counts_if_the_subject_is_seen_in_it() -> None:
 
 
 @pytest.mark.slow
-def test_drawn_films_are_learned_and_analysed_from_the_command_line(tmp_path: Path) -> None:
-    """Hard attention by the bound, word vectors, the table of layers and the figure on a film."""
+def test_drawn_videos_are_learned_and_analysed_from_the_command_line(tmp_path: Path) -> None:
+    """Hard attention by the bound, word vectors, the table of layers and the figure on a video."""
     write_shapes(tmp_path / "data", ShapesConfig(count=20), streams=("layer1", "layer2", "layer3", "motion"))
     vectors = tmp_path / "glove.txt"
     vectors.write_text("circle 1 2 3 4 5 6 7 8\nred 0 0 0 0 0 0 0 1\n")

@@ -1,4 +1,4 @@
-"""The gist of a film: guessed by likeness, and said."""
+"""The embedding-conditioned captioner: sentence embeddings predicted by kernel regression, captions from them."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.captioning.captioner import Captioner
 from watchword.decoding import teacher_force
 from watchword.features.store import Store
@@ -54,7 +54,7 @@ def test_the_more_a_guess_costs_the_nearer_it_stays_to_the_mean() -> None:
     assert far[2] < 0.1 * known.norm().item()
 
 
-def test_likeness_is_the_kernel_worked_by_hand() -> None:
+def test_the_kernel_is_as_worked_by_hand() -> None:
     guess, vectors, known = fitted(penalty=1.0, gamma=0.5)
     with torch.no_grad():
         guess.weight["audio"].fill_(0.25)
@@ -71,7 +71,7 @@ def test_likeness_is_the_kernel_worked_by_hand() -> None:
     torch.testing.assert_close(guess.kernel(vectors), by_hand, rtol=1e-4, atol=1e-4)
 
 
-def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
+def test_videos_without_sound_tell_nothing_of_how_sound_differs() -> None:
     generator = torch.Generator().manual_seed(3)
     vectors = {"appearance": torch.randn(12, 8, generator=generator), "audio": torch.randn(12, 6, generator=generator)}
     known = torch.randn(12, 4, generator=generator)
@@ -84,7 +84,7 @@ def test_films_without_sound_tell_nothing_of_how_sound_differs() -> None:
     assert guess.output(guess.kernel(vectors)).isfinite().all()
 
 
-def test_a_stream_that_no_film_has_changes_nothing() -> None:
+def test_a_stream_that_no_video_has_changes_nothing() -> None:
     generator = torch.Generator().manual_seed(3)
     vectors, known = {"appearance": torch.randn(12, 8, generator=generator)}, torch.randn(12, 4, generator=generator)
     alone, deaf = KernelRegression({"appearance": 4}, 12, 4), KernelRegression({"appearance": 4, "audio": 3}, 12, 4)
@@ -154,7 +154,7 @@ def test_words_look_at_streams_that_are_named() -> None:
     model = build_model(settings | {"attended_streams": ["appearance"]}, {"appearance": 6, "audio": 6}, 14).eval()
     seen = {"appearance": noise_stream([4, 2, 3]), "audio": noise_stream([2, 2, 1])}
     with torch.no_grad():
-        model.regression.output.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it guesses the same
+        model.regression.output.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it predicted the same
     attention = teacher_force(model, seen, CAPTIONS, keep_attention=True).attention
     assert list(attention) == ["appearance"]
     weights = attention["appearance"][:, 0].sum(-1)  # (B, T, F)
@@ -169,28 +169,28 @@ def test_words_look_at_streams_that_are_named() -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Films of four kinds: what they look like, what is said of them, and meanings that tell the kinds apart."""
-    folder = tmp_path_factory.mktemp("gist")
+    """Videos of four kinds: features, captions, and embeddings that separate the kinds."""
+    folder = tmp_path_factory.mktemp("embeddings")
     random = np.random.default_rng(0)
     kinds = ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]
-    looks, meanings = random.normal(size=(4, 10)), random.normal(size=(4, 384)) / 20
+    features, embeddings = random.normal(size=(4, 10)), random.normal(size=(4, 384)) / 20
     clips = [(f"video{number}", number % 4, "val" if number % 5 == 0 else "train") for number in range(60)]
-    others = [(f"film{number}", number % 4, "train") for number in range(24)]
+    others = [(f"other{number}", number % 4, "train") for number in range(24)]
     store = Store(folder / "features")
-    for video, kind, _ in [*clips, *others[:4]]:  # of the others, four were seen
-        values = (looks[kind] + 0.5 * random.normal(size=(3, 10)))[:, None].astype(np.float16)
+    for video, kind, _ in [*clips, *others[:4]]:  # four of the others have features
+        values = (features[kind] + 0.5 * random.normal(size=(3, 10)))[:, None].astype(np.float16)
         boxes = np.array([[0.0, 0, 1, 1]])
         store.write(video, "appearance", StreamArrays(values, np.arange(3.0), boxes), {"made": "here"})
-    for path, films in (("msrvtt/clips", clips), ("msrvtt/captions", []), ("msvd/captions", others)):
-        rows = [{"video": video, "split": split, "captions": [kinds[kind]] * 4} for video, kind, split in films]
+    for path, videos in (("msrvtt/clips", clips), ("msrvtt/captions", []), ("msvd/captions", others)):
+        rows = [{"video": video, "split": split, "captions": [kinds[kind]] * 4} for video, kind, split in videos]
         (folder / "data" / path).parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(folder / "data" / f"{path}.jsonl.gz", "wt") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
-    (folder / "meaning").mkdir()
-    for name, films in (("clips", clips), ("films", others)):  # instead of a sentence encoder
-        rows_of = [meanings[kind] + 0.005 * random.normal(size=(2, 384)) for _, kind, _ in films]
-        np.save(folder / "meaning" / f"{name}.npy", np.array(rows_of, np.float32))
-    run("captioner_embeddings.py", folder / "data", folder / "meaning", f"appearance={folder / 'features'}")
+    (folder / "embeddings").mkdir()
+    for name, videos in (("clips", clips), ("videos", others)):  # instead of a sentence encoder
+        rows_of = [embeddings[kind] + 0.005 * random.normal(size=(2, 384)) for _, kind, _ in videos]
+        np.save(folder / "embeddings" / f"{name}.npy", np.array(rows_of, np.float32))
+    run("captioner_embeddings.py", folder / "data", folder / "embeddings", f"appearance={folder / 'features'}")
     return folder
 
 
@@ -201,21 +201,23 @@ def run(script: str, *words: Any) -> str:
     return done.stdout
 
 
-def test_meanings_of_films_that_nobody_has_are_as_wrong_as_guesses(made: Path) -> None:
-    store = Store(made / "meaning")
-    guesses = np.stack([store.read(f"video{number}", "meaning").values[0, 0] for number in range(60)]).astype(float)
-    halves = [f"film{number}.{half}" for half in (0, 1) for number in range(24)]
-    drawn = np.stack([store.read(half, "meaning").values[:, 0] for half in halves]).astype(float)
-    assert guesses.shape == (60, 384)
+def test_embeddings_of_videos_without_features_have_the_errors_of_predictions(made: Path) -> None:
+    store = Store(made / "embeddings")
+    predicted = np.stack(
+        [store.read(f"video{number}", "sentence_embedding").values[0, 0] for number in range(60)]
+    ).astype(float)
+    halves = [f"other{number}.{half}" for half in (0, 1) for number in range(24)]
+    drawn = np.stack([store.read(half, "sentence_embedding").values[:, 0] for half in halves]).astype(float)
+    assert predicted.shape == (60, 384)
     assert drawn.shape == (48, 8, 384)
-    assert 0.6 < np.square(drawn).mean() / np.square(guesses).mean() < 1.5
-    kinds = np.stack([guesses[number::4].mean(0) for number in range(4)])
+    assert 0.6 < np.square(drawn).mean() / np.square(predicted).mean() < 1.5
+    kinds = np.stack([predicted[number::4].mean(0) for number in range(4)])
     nearest = np.square(drawn[:, :, None] - kinds).sum(-1).argmin(-1)  # (halves, draws)
     assert (nearest == np.arange(48)[:, None] % 4).mean() > 0.9
 
 
-def test_what_is_made_tells_of_other_captions_as_much_as_guesses_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever noise few captions have; and they are spread as guesses are."""
+def test_made_embeddings_correlate_with_other_captions_as_predictions_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever noise few captions have; and their covariance is that of predictions."""
     monkeypatch.syspath_prepend(str(RECIPES))
     from captioner_embeddings import errors  # type: ignore[import-not-found]
 
@@ -227,63 +229,63 @@ def test_what_is_made_tells_of_other_captions_as_much_as_guesses_do(monkeypatch:
     count, size = 20_000, 4
     truth, turned, wrong = noise(count, size), noise(size, size), noise(size, size) + 3 * torch.eye(size)
     halves = truth.unsqueeze(1) + 0.4 * noise(count, 2, size)
-    guesses = truth @ turned + noise(count, size) @ wrong
-    follows, misses = errors(halves, guesses)
+    predicted = truth @ turned + noise(count, size) @ wrong
+    follows, misses = errors(halves, predicted)
     torch.testing.assert_close(follows, turned, atol=0.1, rtol=0)
     made = halves[:, 0] @ follows + noise(count, size) @ misses
-    torch.testing.assert_close(made.T @ halves[:, 1] / count, guesses.T @ halves[:, 1] / count, atol=0.3, rtol=0)
-    torch.testing.assert_close(made.T @ made / count, guesses.T @ guesses / count, atol=0.3, rtol=0)
+    torch.testing.assert_close(made.T @ halves[:, 1] / count, predicted.T @ halves[:, 1] / count, atol=0.3, rtol=0)
+    torch.testing.assert_close(made.T @ made / count, predicted.T @ predicted / count, atol=0.3, rtol=0)
 
 
-def test_half_of_what_is_made_for_a_film_that_was_seen_is_the_guess_at_it(made: Path) -> None:
-    store = Store(made / "meaning")
-    seen, unseen = (store.read(name, "meaning").values[:, 0] for name in ("film1.0", "film9.0"))
+def test_half_of_the_draws_of_a_video_with_features_are_its_prediction(made: Path) -> None:
+    store = Store(made / "embeddings")
+    seen, unseen = (store.read(name, "sentence_embedding").values[:, 0] for name in ("other1.0", "other9.0"))
     assert (seen[:4] == seen[0]).all()
-    assert (seen[0] == store.read("film1.1", "meaning").values[0, 0]).all()
+    assert (seen[0] == store.read("other1.1", "sentence_embedding").values[0, 0]).all()
     assert len(np.unique(seen[4:], axis=0)) == 4
     assert len(np.unique(unseen, axis=0)) == 8
 
 
-def test_no_caption_is_part_of_the_meaning_that_it_is_learned_with(made: Path) -> None:
-    with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
-        films = {film["video"]: film for film in map(json.loads, lines)}
+def test_no_caption_is_part_of_the_embedding_that_it_is_learned_with(made: Path) -> None:
+    with gzip.open(made / "embeddings" / "captions.jsonl.gz", "rt") as lines:
+        videos = {video["video"]: video for video in map(json.loads, lines)}
     with gzip.open(made / "data" / "msvd" / "captions.jsonl.gz", "rt") as lines:
-        for film in map(json.loads, lines):
-            halves = [films[f"{film['video']}.{half}"]["captions"] for half in (0, 1)]
-            assert halves == [film["captions"][1::2], film["captions"][::2]]  # .0 has the meaning of the even ones
+        for video in map(json.loads, lines):
+            halves = [videos[f"{video['video']}.{half}"]["captions"] for half in (0, 1)]
+            assert halves == [video["captions"][1::2], video["captions"][::2]]  # .0 has the embedding of the even ones
 
 
-def test_some_clips_are_held_out_of_speaking(made: Path) -> None:
+def test_some_training_clips_are_held_out_for_validation(made: Path) -> None:
     with gzip.open(made / "data" / "msrvtt" / "clips.jsonl.gz", "rt") as lines:
         before = {clip["video"]: clip["split"] for clip in map(json.loads, lines)}
-    with gzip.open(made / "meaning" / "captions.jsonl.gz", "rt") as lines:
+    with gzip.open(made / "embeddings" / "captions.jsonl.gz", "rt") as lines:
         after = {clip["video"]: clip["split"] for clip in map(json.loads, lines)}
     moved = [video for video, split in before.items() if after[video] != split]
     assert len(moved) == 8  # every sixth of 48
     assert {(before[video], after[video]) for video in moved} == {("train", "val")}
 
 
-def test_a_film_that_nobody_has_shows_words_nothing(made: Path) -> None:
-    store = Store(made / "meaning")
+def test_a_video_without_features_has_an_empty_stream(made: Path) -> None:
+    store = Store(made / "embeddings")
     assert store.shape("video0", "appearance") == (3, 1, 10)
-    assert store.shape("film9.1", "appearance") == (0, 1, 10)
+    assert store.shape("other9.1", "appearance") == (0, 1, 10)
 
 
-def test_two_halves_of_a_captioner_learn_apart_and_describe_films_together(made: Path) -> None:
+def test_two_halves_of_a_captioner_are_trained_apart_and_joined(made: Path) -> None:
     import watchword
 
     watchword.train(
         RECIPES / "captioner_embedding.toml",
-        f"data.captions={made / 'meaning' / 'captions.jsonl.gz'}",
-        f"data.store={made / 'meaning'}",
+        f"data.captions={made / 'embeddings' / 'captions.jsonl.gz'}",
+        f"data.store={made / 'embeddings'}",
         "model.hidden_size=32",
         "model.embedding_size=16",
         "model.dropout=0",
         "selection.mbr_samples=0",
         "phases=[{epochs=25,learning_rate=0.01}]",
-        output=made / "spoken",
+        output=made / "decoder",
     )
-    run("captioner_join.py", made / "spoken", made / "meaning", made / "features", made / "films")
-    captioner = Captioner.load(made / "films")
+    run("captioner_join.py", made / "decoder", made / "embeddings", made / "features", made / "videos")
+    captioner = Captioner.load(made / "videos")
     said = [caption.text for caption in captioner.caption_stored(["video0", "video5", "video10", "video15"])]
     assert said == ["a dog runs fast", "a man plays guitar", "a car drives away", "a cook cuts onions"]

@@ -18,8 +18,8 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from captioners import write_captioner
-from films import numbered, write_film
+from tests.captioners import write_captioner
+from tests.videos import numbered, write_video
 from watchword.captioning.captioner import Captioner
 from watchword.captioning.diagnostics import diagnose
 from watchword.cli.main import app
@@ -52,7 +52,7 @@ RUN = CliRunner()
 
 
 def segment(words: str = "a dog runs", **changes: Any) -> SegmentExplanation:
-    """Three words over three moments and four quarters: the first looks at all alike, the others at one place."""
+    """Three words over three time steps and four quarters; attention is uniform for the first, else it has one peak."""
     spoken = tuple(ExplainedWord(word, 0.5) for word in words.split())
     weights = np.zeros((3, 3, 4))
     weights[0] = 1 / 12
@@ -70,7 +70,7 @@ def explanation(*segments: SegmentExplanation, video: str = "clip.mp4", captione
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pictures = [numbered(index) for index in range(25)]
-    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", pictures, tone=440.0)
+    return write_video(tmp_path_factory.mktemp("videos") / "clip.mp4", pictures, tone=440.0)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_what_is_not_explanation_is_one_clear_line(change: Any) -> None:
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_glance_is_the_moment_with_most_attention_and_its_places() -> None:
+def test_a_peak_is_the_time_step_with_most_attention_and_its_locations() -> None:
     seen = peak(segment(), "grid", 2)
     assert (seen.step, seen.seconds, seen.share) == (2, 0.8, 0.75)
     assert seen.locations.tolist() == [0, 0, 1, 0]
@@ -134,7 +134,7 @@ def test_a_glance_is_the_moment_with_most_attention_and_its_places() -> None:
     assert peak_text(segment(), "grid", 0) == "uniform over time"
 
 
-def test_where_no_moment_is_preferred_other_heads_and_then_key_frames_say_when() -> None:
+def test_where_attention_over_time_is_uniform_other_heads_and_then_key_frames_choose_the_time() -> None:
     places = np.zeros((1, 3, 4))
     places[0, :, 3] = 1 / 3
     spatial = HeadAttention(np.array([0.1, 0.4, 0.8]), QUARTERS, places)
@@ -318,10 +318,10 @@ def test_a_small_video_is_embedded_a_large_one_linked_and_an_odd_one_shown_by_fr
     assert played(named, tmp_path / "page.html").content == clip.read_bytes()
     monkeypatch.setattr("watchword.explain.page.EMBEDDED_BYTES", 10)
     assert played(named, tmp_path / "pages" / "page.html").link == "../videos/100%25%20%231%20%3Cdog%3E.mp4"
-    odd = write_film(tmp_path / "odd.avi", [numbered(index) for index in range(8)], codec="mpeg4")
+    odd = write_video(tmp_path / "odd.avi", [numbered(index) for index in range(8)], codec="mpeg4")
     assert browser_type(odd) == ""
     assert played(odd, tmp_path / "page.html") == played(odd, tmp_path).__class__()
-    ten_bits = write_film(tmp_path / "ten.mp4", [numbered(index) for index in range(8)], pixels="yuv420p10le")
+    ten_bits = write_video(tmp_path / "ten.mp4", [numbered(index) for index in range(8)], pixels="yuv420p10le")
     assert browser_type(ten_bits) == ""
 
 
@@ -371,7 +371,7 @@ def test_the_video_plays_with_its_sound_and_then_word_by_word(clip: Path, tmp_pa
 
 
 def test_a_timeline_of_segments_and_a_silent_video_become_videos_too(tmp_path: Path) -> None:
-    silent = write_film(tmp_path / "silent.mp4", [numbered(index) for index in range(12)])
+    silent = write_video(tmp_path / "silent.mp4", [numbered(index) for index in range(12)])
     write_explained(
         explanation(segment(end=0.2), segment("a much longer caption than the other one", heads={}, start=0.2)),
         silent,

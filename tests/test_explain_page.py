@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from films import numbered, write_film
-from test_explain import HOSTILE, QUARTERS, explanation, segment
+from tests.test_explain import HOSTILE, QUARTERS, explanation, segment
+from tests.videos import numbered, write_video
 from watchword.explain.attention import ExplainedWord, HeadAttention
 from watchword.explain.page import make_page
 from watchword.types import Bars, Mark
@@ -30,7 +30,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
+    return write_video(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
 
 
 class Opened:
@@ -62,7 +62,7 @@ class Opened:
         return self.page.evaluate("() => document.querySelector('video').currentTime")
 
 
-def test_a_word_is_chosen_by_mouse_and_keys_and_the_video_goes_to_its_moment(
+def test_a_word_is_chosen_by_mouse_and_keys_and_the_video_goes_to_its_time(
     browser: Any, clip: Path, tmp_path: Path
 ) -> None:
     bars = (Bars("layers", ("low", "deep"), np.array([[0, 0], [0.25, 0.75], [1, 0]])),)
@@ -97,7 +97,7 @@ def test_a_word_is_chosen_by_mouse_and_keys_and_the_video_goes_to_its_moment(
 
 
 def test_a_video_that_browsers_do_not_play_is_shown_by_its_frames(browser: Any, tmp_path: Path) -> None:
-    odd = write_film(tmp_path / "odd.avi", [numbered(index) for index in range(25)], codec="mpeg4")
+    odd = write_video(tmp_path / "odd.avi", [numbered(index) for index in range(25)], codec="mpeg4")
     path = tmp_path / "page.html"
     path.write_text(make_page(explanation(segment(), segment(start=1.0, end=2.0)), odd, path))
     opened = Opened(browser, path, color_scheme="dark", viewport={"width": 1200, "height": 800})

@@ -1,4 +1,4 @@
-"""Films to streams: the right frames at the right times, kept under a key that holds all that changes the numbers."""
+"""Videos to streams: the right frames at the right times, kept under a key that holds all that changes the numbers."""
 
 import logging
 import multiprocessing
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from films import number_of, numbered, write_film
+from tests.videos import number_of, numbered, write_video
 from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE, YAMNET_MEL, num_patches, patch_times
 from watchword.backbones.regions import CLASSES
 from watchword.cli.main import app
@@ -75,7 +75,7 @@ class Detector(nn.Module):
         return SimpleNamespace(boxes=boxes, scores=mask * 0.9, classes=mask * 16, mask=mask)
 
 
-class Ear(nn.Module):
+class AudioReader(nn.Module):
     """A window's vector is its mean and its last sample."""
 
     mel = YAMNET_MEL
@@ -94,21 +94,21 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> None:
         (IMAGE_BACKBONES, Backbone(lambda tensors: Reader(), 64, layers=("grid",))),
         (WINDOW_BACKBONES, Backbone(lambda tensors: WindowReader(), 64, grid="late", layers=("early", "late"))),
         (DETECTORS, Backbone(lambda tensors: Detector(), 64)),
-        (AUDIO_BACKBONES, Backbone(lambda tensors: Ear())),
+        (AUDIO_BACKBONES, Backbone(lambda tensors: AudioReader())),
     ):
         monkeypatch.setitem(table, "reader", backbone)
     monkeypatch.setattr("watchword.features.networks.WITHOUT_WEIGHTS", WITHOUT_WEIGHTS | {"reader"})
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seconds, 25 frames a second, each with its number; silent."""
-    path = tmp_path_factory.mktemp("film") / "clip.mp4"
-    return write_film(path, [numbered(index) for index in range(50)])
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    return write_video(path, [numbered(index) for index in range(50)])
 
 
 def streams_of(path: Path, streams: str, *words: str) -> dict[str, StreamArrays]:
-    """Streams of a film through the networks that read."""
+    """Streams of a video through the networks that read."""
     names = streams.split(",")
     job = prepare(Path("nowhere"), names, [*(f"{name}.backbone=reader" for name in names), *words])
     return Extraction(job).arrays(path, names, [])
@@ -117,67 +117,68 @@ def streams_of(path: Path, streams: str, *words: str) -> dict[str, StreamArrays]
 # --- when -----------------------------------------------------------------------------------------------------------
 
 
-def test_appearance_is_the_middle_frame_of_each_part_of_the_film(film: Path) -> None:
-    found = streams_of(film, "appearance", "appearance.moments=5")["appearance"]  # 0.2, 0.6, 1.0, 1.4, 1.8 s
+def test_appearance_is_the_middle_frame_of_each_part_of_the_video(video: Path) -> None:
+    found = streams_of(video, "appearance", "appearance.time_steps=5")["appearance"]  # 0.2, 0.6, 1.0, 1.4, 1.8 s
     assert found.values.shape == (5, 1, 1)
     assert found.values.dtype == np.float16
     assert found.values.ravel().tolist() == [5, 15, 25, 35, 45]
     np.testing.assert_allclose(found.times, [0.2, 0.6, 1.0, 1.4, 1.8], atol=1e-6)
 
 
-def test_a_window_is_the_frames_around_its_time(film: Path) -> None:
-    words = ("motion.moments=2", "motion.frames=4", "motion.frame_rate=5")  # 0.5 s and 1.5 s, -0.3 -0.1 +0.1 +0.3
-    found = streams_of(film, "motion", *words)["motion"]
+def test_a_window_is_the_frames_around_its_time(video: Path) -> None:
+    words = ("motion.time_steps=2", "motion.frames=4", "motion.frame_rate=5")  # 0.5 s and 1.5 s, -0.3 -0.1 +0.1 +0.3
+    found = streams_of(video, "motion", *words)["motion"]
     assert found.values.tolist() == [[[5, 10, 15, 20]], [[30, 35, 40, 45]]]
     np.testing.assert_allclose(found.times, [0.48, 1.48], atol=1e-6)  # the frames on screen at 0.5 and 1.5
 
 
-def test_windows_may_overlap_and_the_film_stands_still_beyond_its_ends(film: Path) -> None:
+def test_windows_may_overlap_and_the_video_stands_still_beyond_its_ends(video: Path) -> None:
     words = ("motion.per_second=5", "motion.frames=4", "motion.frame_rate=5")  # 0, 0.2, ... 1.8
-    values = streams_of(film, "motion", *words)["motion"].values[:, 0]
+    values = streams_of(video, "motion", *words)["motion"].values[:, 0]
     assert values[0].tolist() == [0, 0, 2, 7]
     assert values[1].tolist() == [0, 2, 7, 12]
     assert values[-1].tolist() == [37, 42, 47, 49]
     assert len(values) == 10
 
 
-def test_windows_and_frames_with_one_sampling_are_at_the_very_same_times(film: Path) -> None:
-    found = streams_of(film, "appearance,motion", "appearance.moments=9", "motion.moments=9")
+def test_windows_and_frames_with_one_sampling_are_at_the_very_same_times(video: Path) -> None:
+    found = streams_of(video, "appearance,motion", "appearance.time_steps=9", "motion.time_steps=9")
     frames, windows = (found[name].times.astype(np.float32) for name in ("appearance", "motion"))  # as they are stored
     assert frames.tolist() == windows.tolist()
 
 
-def test_regions_are_at_the_middle_of_each_three_frames(film: Path) -> None:
-    words = ("appearance.moments=9", "regions.moments=9", "regions.eye=reader", "regions.regions=4")
-    found = streams_of(film, "appearance,regions", *words)
+def test_regions_are_at_the_middle_of_each_three_frames(video: Path) -> None:
+    words = ("appearance.time_steps=9", "regions.time_steps=9", "regions.region_backbone=reader", "regions.regions=4")
+    found = streams_of(video, "appearance,regions", *words)
     assert found["regions"].times.tolist() == found["appearance"].times[1::3].tolist()
-    few = streams_of(film, "regions", "regions.moments=1", "regions.eye=reader")["regions"]
+    few = streams_of(video, "regions", "regions.time_steps=1", "regions.region_backbone=reader")["regions"]
     assert len(few.times) == 1  # never none
 
 
-def test_a_long_look_comes_in_parts_and_is_whole_in_the_end(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_stream_comes_in_parts_and_is_whole_in_the_end(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extraction_module, "CHUNK", 3)
-    found = streams_of(film, "appearance,motion", "appearance.per_second=25", "motion.moments=7")
+    found = streams_of(video, "appearance,motion", "appearance.per_second=25", "motion.time_steps=7")
     assert found["appearance"].values.ravel().tolist() == list(range(50))
     monkeypatch.setattr(extraction_module, "CHUNK", 64)
-    assert found["motion"].values.tolist() == streams_of(film, "motion", "motion.moments=7")["motion"].values.tolist()
+    whole = streams_of(video, "motion", "motion.time_steps=7")["motion"]
+    assert found["motion"].values.tolist() == whole.values.tolist()
 
 
 # --- where ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_grid_cell_has_its_box_row_by_row(film: Path) -> None:
-    found = streams_of(film, "appearance_grid", "appearance_grid.moments=2")["appearance_grid"]
+def test_a_grid_cell_has_its_box_row_by_row(video: Path) -> None:
+    found = streams_of(video, "appearance_grid", "appearance_grid.time_steps=2")["appearance_grid"]
     assert found.values.shape == (2, 8, 3)
     assert found.boxes[0].tolist() == [0, 0, 0.25, 0.5]
     assert found.boxes[1].tolist() == [0.25, 0, 0.5, 0.5]
     assert found.boxes[7].tolist() == [0.75, 0.5, 1, 1]
 
 
-def test_boxes_are_in_the_whole_picture_also_when_only_its_middle_was_seen(film: Path) -> None:
+def test_boxes_are_in_the_whole_picture_also_when_only_its_middle_was_seen(video: Path) -> None:
     words = [f"{name}.{word}" for name in ("appearance", "regions") for word in ("aspect=crop", "pixels=96")]
-    words += ["regions.eye=reader", "regions.regions=2"]
-    found = streams_of(film, "appearance,regions", *words)  # 128 x 96: 16 pixels are lost on either side
+    words += ["regions.region_backbone=reader", "regions.regions=2"]
+    found = streams_of(video, "appearance,regions", *words)  # 128 x 96: 16 pixels are lost on either side
     assert found["appearance"].boxes.tolist() == [[0.125, 0, 0.875, 1]]
     regions = found["regions"]
     assert regions.boxes[0].tolist() == [[0.125, 0, 0.5, 1], [0, 0, 0, 0]]
@@ -186,8 +187,8 @@ def test_boxes_are_in_the_whole_picture_also_when_only_its_middle_was_seen(film:
     assert regions.provenance["things"].splitlines()[0] == "dog 0.90"
 
 
-def test_both_halves_of_a_window_stand_side_by_side_in_its_grid(film: Path) -> None:
-    found = streams_of(film, "motion_grid,motion_layers")
+def test_both_halves_of_a_window_stand_side_by_side_in_its_grid(video: Path) -> None:
+    found = streams_of(video, "motion_grid,motion_layers")
     grid = found["motion_grid"].values  # (5, 16, 6): 4 x 4 cells, two halves of three colours
     late = found["motion_layers.2"].values  # (10, 16, 3)
     assert grid.shape == (5, 16, 6)
@@ -197,9 +198,9 @@ def test_both_halves_of_a_window_stand_side_by_side_in_its_grid(film: Path) -> N
     assert found["motion_layers.1"].values.shape == (10, 49, 3)  # 64 x 64 averaged to 7 x 7
 
 
-def test_the_moments_of_layers_lie_in_the_middle_of_the_halves_of_their_window(film: Path) -> None:
-    words = ("motion_layers.moments=1", "motion_layers.frames=4", "motion_layers.frame_rate=5")
-    found = streams_of(film, "motion_layers", *words)["motion_layers.1"]
+def test_the_times_of_layers_lie_in_the_middle_of_the_halves_of_their_window(video: Path) -> None:
+    words = ("motion_layers.time_steps=1", "motion_layers.frames=4", "motion_layers.frame_rate=5")
+    found = streams_of(video, "motion_layers", *words)["motion_layers.1"]
     np.testing.assert_allclose(found.times, [1.0 - 0.2, 1.0 + 0.2], atol=1e-6)
 
 
@@ -213,9 +214,9 @@ def test_flow_to_the_right_is_in_the_first_direction_and_where_it_is() -> None:
     assert down[0, 0, 2] == pytest.approx(2)  # a quarter turn on: y grows downwards
 
 
-def test_the_cells_of_flow_are_those_of_its_vector_and_know_where_they_are(film: Path) -> None:
-    words = [f"{name}.{word}" for name in ("flow", "flow_grid") for word in ("moments=2", "frames=3", "pixels=32")]
-    found = Extraction(prepare(film.parent, ["flow", "flow_grid"], words)).arrays(film, ["flow", "flow_grid"], [])
+def test_the_cells_of_flow_are_those_of_its_vector_and_know_where_they_are(video: Path) -> None:
+    words = [f"{name}.{word}" for name in ("flow", "flow_grid") for word in ("time_steps=2", "frames=3", "pixels=32")]
+    found = Extraction(prepare(video.parent, ["flow", "flow_grid"], words)).arrays(video, ["flow", "flow_grid"], [])
     assert found["flow_grid"].values.shape == (2, 16, 9)
     np.testing.assert_array_equal(found["flow_grid"].values.reshape(2, 1, 144), found["flow"].values)
     assert found["flow_grid"].boxes[6].tolist() == [0.5, 0.25, 0.75, 0.5]
@@ -224,9 +225,9 @@ def test_the_cells_of_flow_are_those_of_its_vector_and_know_where_they_are(film:
 # --- sound ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_film_has_a_sound_stream_without_moments_which_a_batch_can_hold(film: Path, tmp_path: Path) -> None:
+def test_a_silent_video_has_an_audio_stream_without_time_steps(video: Path, tmp_path: Path) -> None:
     job = prepare(tmp_path, ["audio"], ["audio.backbone=reader"])
-    assert not Extraction(job).extract(VideoFile("clip", film)).problem
+    assert not Extraction(job).extract(VideoFile("clip", video)).problem
     arrays = Store(tmp_path).read("clip", "audio")
     assert arrays.values.shape == (0, 1, 2)
     stream = pad_streams([arrays, StreamArrays(np.ones((3, 1, 2)), np.arange(3.0), arrays.boxes)])
@@ -236,7 +237,7 @@ def test_a_silent_film_has_a_sound_stream_without_moments_which_a_batch_can_hold
 
 def test_sound_in_blocks_is_the_sound_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures = [numbered(index) for index in range(25)]
-    path = write_film(tmp_path / "loud.mp4", pictures, tone=440.0, tone_seconds=5.0)
+    path = write_video(tmp_path / "loud.mp4", pictures, tone=440.0, tone_seconds=5.0)
     whole = streams_of(path, "audio")["audio"]
     assert len(whole.times) == num_patches(5 * SAMPLE_RATE, YAMNET_MEL)
     for size in (1, 2, 3):
@@ -251,7 +252,7 @@ def test_sound_in_blocks_is_the_sound_as_a_whole(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     "word",
-    ["moments=27", "per_second=2", "every=2", "pixels=192", "aspect=crop", "backbone=efficientnet_lite1"],
+    ["time_steps=27", "per_second=2", "every=2", "pixels=192", "aspect=crop", "backbone=efficientnet_lite1"],
 )
 def test_whatever_changes_the_numbers_changes_the_key(word: str) -> None:
     keys = {
@@ -273,11 +274,11 @@ def test_the_key_holds_what_the_weights_are_not_where_they_lie(tmp_path: Path) -
     assert one["pixels"] == 112
 
 
-def test_equal_looks_pass_the_network_once(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_specs_pass_the_network_once(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     read = Reader.forward
     monkeypatch.setattr(Reader, "forward", lambda self, pictures: calls.append(len(pictures)) or read(self, pictures))
-    streams_of(film, "appearance,appearance_grid", "appearance.moments=4", "appearance_grid.moments=4")
+    streams_of(video, "appearance,appearance_grid", "appearance.time_steps=4", "appearance_grid.time_steps=4")
     assert calls == [4]
 
 
@@ -285,17 +286,19 @@ def test_equal_looks_pass_the_network_once(film: Path, monkeypatch: pytest.Monke
     ("stream", "words", "message"),
     [
         ("apearance", [], "did you mean 'appearance'"),
-        ("appearance", ["moments=3"], "expected stream.key=value"),
-        ("appearance", ["motion.moments=3"], "unknown stream in --settings 'motion'"),
+        ("appearance", ["time_steps=3"], "expected stream.key=value"),
+        ("appearance", ["motion.time_steps=3"], "unknown stream in --settings 'motion'"),
         ("appearance", ["appearance.time_step=3"], "did you mean 'time_steps'"),
-        ("appearance", ["appearance.moments=0"], "moments = '0'"),
-        ("appearance", ["appearance.moments=3", "appearance.per_second=2"], "give one"),
+        ("appearance", ["appearance.time_steps=0"], "time_steps = '0'"),
+        ("appearance", ["appearance.time_steps=3", "appearance.per_second=2"], "give one"),
         ("appearance", ["appearance.backbone=resnet101"], "no package carries the weights of resnet101"),
         ("appearance", ["appearance.weights=nowhere.pth"], "cannot read the weights nowhere.pth"),
         ("motion", ["motion.backbone=i4d"], "unknown motion network 'i4d'; did you mean 'i3d'"),
     ],
 )
-def test_a_mistake_in_the_settings_is_said_before_a_film_is_opened(stream: str, words: list[str], message: str) -> None:
+def test_a_mistake_in_the_settings_is_reported_before_a_video_is_opened(
+    stream: str, words: list[str], message: str
+) -> None:
     with pytest.raises(WatchwordError, match=message):
         prepare(Path("nowhere"), [stream], words)
 
@@ -309,21 +312,21 @@ def test_weights_that_cannot_be_had_are_one_line_that_says_how_to_get_them(monke
         Extraction(prepare(Path("nowhere"), ["motion"])).load()
 
 
-# --- films ----------------------------------------------------------------------------------------------------------
+# --- videos ----------------------------------------------------------------------------------------------------------
 
 
-def test_films_are_found_in_folders_by_patterns_and_by_name(tmp_path: Path) -> None:
+def test_videos_are_found_in_folders_by_patterns_and_by_name(tmp_path: Path) -> None:
     for name in ("a.mp4", "below/b.WEBM", "below/notes.txt", "c.mp4"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [film.video for film in find_videos([str(tmp_path)])] == ["a", "b", "c"]
-    assert [film.video for film in find_videos([f"{tmp_path}/*.mp4", f"{tmp_path}/a.mp4"])] == ["a", "c"]
-    assert [film.video for film in find_videos([f"{tmp_path}/below/notes.txt"])] == ["notes"]
+    assert [video.video for video in find_videos([str(tmp_path)])] == ["a", "b", "c"]
+    assert [video.video for video in find_videos([f"{tmp_path}/*.mp4", f"{tmp_path}/a.mp4"])] == ["a", "c"]
+    assert [video.video for video in find_videos([f"{tmp_path}/below/notes.txt"])] == ["notes"]
     with pytest.raises(WatchwordError, match="no file matches"):
         find_videos([f"{tmp_path}/*.avi"])
 
 
-def test_two_films_with_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_videos_with_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("one/clip.mp4", "two/clip.mp4"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
@@ -341,11 +344,11 @@ def extract(*words: object) -> Any:
 SMALL = ("--streams", "appearance", "--settings", "appearance.backbone=reader", "--workers", "1")
 
 
-def test_one_bad_film_does_not_stop_the_rest(film: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "films"
+def test_one_bad_video_does_not_stop_the_rest(video: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "videos"
     folder.mkdir()
-    (folder / "a_bad.mp4").write_bytes(b"this is no film")
-    content = film.read_bytes()
+    (folder / "a_bad.mp4").write_bytes(b"this is no video")
+    content = video.read_bytes()
     (folder / "good.mp4").write_bytes(content)
     done = extract(folder, tmp_path / "missing.mp4", "--store", tmp_path / "store", *SMALL)
     assert done.exit_code == 1
@@ -356,18 +359,18 @@ def test_one_bad_film_does_not_stop_the_rest(film: Path, tmp_path: Path) -> None
     assert Store(tmp_path / "store").videos("appearance") == ["good"]
 
 
-def test_a_bug_over_one_film_stops_no_other(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_over_one_video_stops_no_other(video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Reader, pictures: Tensor) -> dict[str, Tensor]:
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(Reader, "forward", broken)
-    done = extract(film, "--store", tmp_path / "store", *SMALL)
+    done = extract(video, "--store", tmp_path / "store", *SMALL)
     assert done.exit_code == 1
-    assert f"watchword: cannot extract {film}: RuntimeError: out of memory" in done.output
+    assert f"watchword: cannot extract {video}: RuntimeError: out of memory" in done.output
 
 
-def test_what_is_there_is_skipped_and_made_again_when_asked(film: Path, tmp_path: Path) -> None:
-    words = (film, "--store", tmp_path, *SMALL)
+def test_what_is_there_is_skipped_and_made_again_when_asked(video: Path, tmp_path: Path) -> None:
+    words = (video, "--store", tmp_path, *SMALL)
     assert "1 videos extracted" in extract(*words).output
     (path,) = tmp_path.rglob("clip.safetensors")
     made = path.stat().st_mtime_ns
@@ -375,14 +378,14 @@ def test_what_is_there_is_skipped_and_made_again_when_asked(film: Path, tmp_path
     assert path.stat().st_mtime_ns == made
     assert "1 videos extracted" in extract(*words, "--overwrite").output
     assert path.stat().st_mtime_ns > made
-    more = extract(*words[:-2], "--settings", "appearance.moments=3", "--workers", 1)
+    more = extract(*words[:-2], "--settings", "appearance.time_steps=3", "--workers", 1)
     assert "1 videos extracted" in more.output  # other numbers beside the first
     assert len(Store(tmp_path).keys("appearance")) == 2
 
 
-def test_a_damaged_film_is_extracted_and_warned_of(tmp_path: Path) -> None:
+def test_a_damaged_video_is_extracted_and_warned_of(tmp_path: Path) -> None:
     pictures = [numbered(index) for index in range(100)]
-    path = write_film(tmp_path / "cut.mkv", pictures)
+    path = write_video(tmp_path / "cut.mkv", pictures)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     done = extract(path, "--store", tmp_path / "store", *SMALL)
     assert done.exit_code == 0
@@ -391,13 +394,13 @@ def test_a_damaged_film_is_extracted_and_warned_of(tmp_path: Path) -> None:
     assert Store(tmp_path / "store").videos("appearance") == ["cut"]
 
 
-def test_films_come_from_a_list_too(film: Path, tmp_path: Path) -> None:
-    (tmp_path / "films.txt").write_text(f"{film}\n\n")
-    assert extract("--list", tmp_path / "films.txt", "--store", tmp_path / "store", *SMALL).exit_code == 0
+def test_videos_come_from_a_list_too(video: Path, tmp_path: Path) -> None:
+    (tmp_path / "videos.txt").write_text(f"{video}\n\n")
+    assert extract("--list", tmp_path / "videos.txt", "--store", tmp_path / "store", *SMALL).exit_code == 0
     assert Store(tmp_path / "store").videos("appearance") == ["clip"]
 
 
-# --- many films -----------------------------------------------------------------------------------------------------
+# --- many videos -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_made_ahead_comes_in_order_and_its_error_where_it_is_wanted() -> None:
@@ -416,33 +419,33 @@ def test_what_is_made_ahead_comes_in_order_and_its_error_where_it_is_wanted() ->
 
 def many(folder: Path, count: int) -> list[VideoFile]:
     folder.mkdir()
-    content = write_film(folder / "film0.mp4", [numbered(index) for index in range(25)]).read_bytes()
+    content = write_video(folder / "video0.mp4", [numbered(index) for index in range(25)]).read_bytes()
     for index in range(1, count):
-        (folder / f"film{index}.mp4").write_bytes(content)
+        (folder / f"video{index}.mp4").write_bytes(content)
     return find_videos([str(folder)])
 
 
-FAST = ["appearance.moments=6", "appearance.pixels=64"]  # the real network, at the size of a stamp
+FAST = ["appearance.time_steps=6", "appearance.pixels=64"]  # the real network, at the size of a stamp
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_replaced_and_its_film_done(tmp_path: Path) -> None:
-    films = many(tmp_path / "films", 12)
+def test_a_killed_worker_is_replaced_and_its_video_done(tmp_path: Path) -> None:
+    videos = many(tmp_path / "videos", 12)
     outcomes = []
-    for outcome in extract_local(prepare(tmp_path / "store", ["appearance"], FAST), films, workers=2):
+    for outcome in extract_local(prepare(tmp_path / "store", ["appearance"], FAST), videos, workers=2):
         if not outcomes:
             victim = multiprocessing.active_children()[0].pid
             assert victim
             os.kill(victim, signal.SIGKILL)
         outcomes.append(outcome)
     assert not [outcome.problem for outcome in outcomes if outcome.problem]
-    assert Store(tmp_path / "store").videos("appearance") == sorted(film.video for film in films)
+    assert Store(tmp_path / "store").videos("appearance") == sorted(video.video for video in videos)
 
 
 @pytest.mark.slow
 def test_an_extraction_that_was_killed_goes_on_with_nothing_half_written(tmp_path: Path) -> None:
-    films, store = many(tmp_path / "films", 16), tmp_path / "store"
-    words = [sys.executable, "-m", "watchword", "features", "extract", str(tmp_path / "films"), "--store", str(store)]
+    videos, store = many(tmp_path / "videos", 16), tmp_path / "store"
+    words = [sys.executable, "-m", "watchword", "features", "extract", str(tmp_path / "videos"), "--store", str(store)]
     words += ["--streams", "appearance,appearance_grid", "--workers", "2"]
     for word in FAST:
         words += ["--settings", word, "--settings", word.replace(".", "_grid.", 1)]
@@ -460,7 +463,7 @@ def test_an_extraction_that_was_killed_goes_on_with_nothing_half_written(tmp_pat
     done = subprocess.run([*words, "--workers", "1"], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for stream in ("appearance", "appearance_grid"):
-        assert Store(store).videos(stream) == sorted(film.video for film in films)
+        assert Store(store).videos(stream) == sorted(video.video for video in videos)
 
 
 @pytest.mark.slow
@@ -469,11 +472,11 @@ def test_a_ray_cluster_does_the_same_also_when_a_worker_is_killed(tmp_path: Path
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
     for name, value in PATIENCE.items():
         monkeypatch.setenv(name, value)
-    films = many(tmp_path / "films", 6)
+    videos = many(tmp_path / "videos", 6)
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         outcomes = []
-        for outcome in extract_ray(prepare(tmp_path / "store", ["appearance"], FAST), films, workers=2):
+        for outcome in extract_ray(prepare(tmp_path / "store", ["appearance"], FAST), videos, workers=2):
             if not outcomes:
                 os.kill(actor_processes()[0], signal.SIGKILL)
             outcomes.append(outcome)
@@ -481,9 +484,9 @@ def test_a_ray_cluster_does_the_same_also_when_a_worker_is_killed(tmp_path: Path
         ray.shutdown()
     assert not [outcome.problem for outcome in outcomes if outcome.problem]
     job = prepare(tmp_path / "here", ["appearance"], FAST)
-    here = {outcome.video.video for outcome in extract_local(job, films, 1)}
+    here = {outcome.video.video for outcome in extract_local(job, videos, 1)}
     assert Store(tmp_path / "store").videos("appearance") == sorted(here)
-    one, other = (Store(tmp_path / name).read("film3", "appearance").values for name in ("store", "here"))
+    one, other = (Store(tmp_path / name).read("video3", "appearance").values for name in ("store", "here"))
     np.testing.assert_allclose(one, other, atol=1e-2)
 
 
@@ -507,8 +510,8 @@ def test_ray_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.slow
 def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
-    """One short film with sound through all of them; fetches weights that are not here."""
-    path = write_film(tmp_path / "clip.mp4", [numbered(index) for index in range(30)], tone=440.0, tone_seconds=1.2)
+    """One short video with sound through all of them; fetches weights that are not here."""
+    path = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(30)], tone=440.0, tone_seconds=1.2)
     names = [
         "appearance",
         "appearance_grid",
@@ -520,7 +523,7 @@ def test_the_real_networks_give_every_stream_its_shape(tmp_path: Path) -> None:
         "flow_grid",
         "audio",
     ]
-    words = [f"{name}.moments={1 if 'motion' in name or 'flow' in name else 3}" for name in names[:-1]]
+    words = [f"{name}.time_steps={1 if 'motion' in name or 'flow' in name else 3}" for name in names[:-1]]
     found = Extraction(prepare(tmp_path, names, words)).arrays(path, names, [])
     assert {name: arrays.values.shape for name, arrays in found.items()} == {
         "appearance": (3, 1, 1280),
@@ -547,7 +550,7 @@ SAMPLED = [(1, [0]), (5, [*range(5)]), (8, [*range(8)]), (24, [*range(1, 24, 3)]
 @pytest.mark.parametrize(("frames", "expected"), SAMPLED)
 def test_a_frame_is_sampled_once_and_short_videos_have_fewer(frames: int, expected: list[int]) -> None:
     timeline = Timeline(np.arange(frames, dtype=float), float(frames))
-    times = ImageSpec(moments=8).instants(timeline)
+    times = ImageSpec(time_steps=8).instants(timeline)
     assert on_screen(timeline, times).tolist() == expected
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from checkpoints import c3d_tensors, i3d_tensors, residual_tensors, vggish_tensors
-from films import numbered, write_film
+from tests.checkpoints import c3d_tensors, i3d_tensors, residual_tensors, vggish_tensors
+from tests.videos import numbered, write_video
 from watchword.backbones.resnet import ResNet
 from watchword.backbones.weights import load_user_weights
 from watchword.cli.main import app
@@ -26,10 +26,10 @@ from watchword.video import Squash, Uniform, read_frames
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A second and a half, with sound."""
-    path = tmp_path_factory.mktemp("film") / "clip.mp4"
-    return write_film(path, [numbered(index) for index in range(38)], tone=440.0, tone_seconds=1.5)
+    path = tmp_path_factory.mktemp("video") / "clip.mp4"
+    return write_video(path, [numbered(index) for index in range(38)], tone=440.0, tone_seconds=1.5)
 
 
 def write_checkpoint(name: str, path: Path) -> Path:
@@ -54,25 +54,31 @@ def write_checkpoint(name: str, path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "file", "streams", "words", "shapes"),
     [
-        ("resnet18", "resnet18.pth", "appearance,appearance_grid", ["moments=2"],
+        ("resnet18", "resnet18.pth", "appearance,appearance_grid", ["time_steps=2"],
          {"appearance": (2, 1, 512), "appearance_grid": (2, 49, 512)}),
-        ("c3d", "c3d.pickle", "motion,motion_layers", ["moments=1"],
+        ("c3d", "c3d.pickle", "motion,motion_layers", ["time_steps=1"],
          {"motion": (1, 1, 4096), "motion_layers.1": (1, 49, 128), "motion_layers.3": (1, 49, 512),
           "motion_layers.4": (1, 16, 512), "motion_layers.5": (1, 1, 4096)}),
-        ("resnext3d", "resnext-101-kinetics.pth", "motion,motion_grid", ["moments=1"],
+        ("resnext3d", "resnext-101-kinetics.pth", "motion,motion_grid", ["time_steps=1"],
          {"motion": (1, 1, 2048), "motion_grid": (1, 16, 2048)}),
-        ("i3d_flow", "flow_imagenet.pt", "flow,flow_grid", ["moments=1", "pixels=64"],
+        ("i3d_flow", "flow_imagenet.pt", "flow,flow_grid", ["time_steps=1", "pixels=64"],
          {"flow": (1, 1, 1024), "flow_grid": (1, 4, 2048)}),  # 64 pixels are 2 x 2 cells, two halves of 1024
         ("vggish", "vggish-10086976.pth", "audio", [], {"audio": (1, 1, 128)}),
     ],
 )  # fmt: skip
 def test_a_users_checkpoint_goes_through_extraction(
-    name: str, file: str, streams: str, words: list[str], shapes: dict[str, tuple[int, ...]], film: Path, tmp_path: Path
+    name: str,
+    file: str,
+    streams: str,
+    words: list[str],
+    shapes: dict[str, tuple[int, ...]],
+    video: Path,
+    tmp_path: Path,
 ) -> None:
     checkpoint = write_checkpoint(name, tmp_path / file)
     words = [f"backbone={name}", f"weights={checkpoint}", *words]
     settings = [part for stream in streams.split(",") for word in words for part in ("--settings", f"{stream}.{word}")]
-    command = ["features", "extract", str(film), "--store", str(tmp_path / "store"), "--streams", streams, *settings]
+    command = ["features", "extract", str(video), "--store", str(tmp_path / "store"), "--streams", streams, *settings]
     done = CliRunner().invoke(app, [*command, "--workers", "1"])
     assert done.exit_code == 0, done.output
     for stream, shape in shapes.items():
@@ -83,19 +89,19 @@ def test_a_users_checkpoint_goes_through_extraction(
         assert sha256_of(checkpoint) in str(arrays.provenance)
 
 
-def test_extraction_shows_a_users_network_the_frames_and_keeps_its_answer(film: Path, tmp_path: Path) -> None:
+def test_extraction_runs_a_users_network_on_the_frames_and_stores_its_output(video: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint("resnet18", tmp_path / "resnet18.pth")
-    words = ["appearance.backbone=resnet18", f"appearance.weights={checkpoint}", "appearance.moments=2"]
-    found = Extraction(prepare(tmp_path, ["appearance"], words)).arrays(film, ["appearance"], [])["appearance"]
-    frames = read_frames(film, Uniform(2), Squash(224, 224))
+    words = ["appearance.backbone=resnet18", f"appearance.weights={checkpoint}", "appearance.time_steps=2"]
+    found = Extraction(prepare(tmp_path, ["appearance"], words)).arrays(video, ["appearance"], [])["appearance"]
+    frames = read_frames(video, Uniform(2), Squash(224, 224))
     expected = ResNet(load_user_weights(checkpoint), "resnet18")(torch.from_numpy(frames.pictures))["pooled"]
     np.testing.assert_allclose(found.values[:, 0], expected.numpy(), rtol=2e-3, atol=2e-3)
 
 
-def test_a_checkpoint_of_another_network_is_one_line_before_the_first_film(film: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_network_is_one_line_before_the_first_video(video: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint("resnet18", tmp_path / "resnet18.pth")
     words = ["--settings", "appearance.backbone=resnet50", "--settings", f"appearance.weights={checkpoint}"]
-    command = ["features", "extract", str(film), "--store", str(tmp_path / "store"), "--streams", "appearance", *words]
+    command = ["features", "extract", str(video), "--store", str(tmp_path / "store"), "--streams", "appearance", *words]
     with pytest.raises(WatchwordError, match="no checkpoint of resnet50"):
         CliRunner().invoke(app, [*command, "--workers", "1"], catch_exceptions=False, standalone_mode=False)
 
@@ -148,14 +154,14 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Any:
     networks._adapted.cache_clear()
 
 
-def streams_of(film: Path, streams: list[str], words: list[str]) -> Any:
-    return Extraction(prepare(Path("nowhere"), streams, words)).arrays(film, streams, [])
+def streams_of(video: Path, streams: list[str], words: list[str]) -> Any:
+    return Extraction(prepare(Path("nowhere"), streams, words)).arrays(video, streams, [])
 
 
-def test_a_timm_model_is_a_backbone_like_any_other(film: Path, packages: Any) -> None:
-    streams, words = ["appearance", "appearance_grid"], ["backbone=timm:tiny", "moments=2"]
-    found = streams_of(film, streams, [f"{stream}.{word}" for stream in streams for word in words])
-    expected = read_frames(film, Uniform(2), Squash(32, 32)).pictures.mean((1, 2), dtype=np.float64)  # of its own size
+def test_a_timm_model_is_a_backbone_like_any_other(video: Path, packages: Any) -> None:
+    streams, words = ["appearance", "appearance_grid"], ["backbone=timm:tiny", "time_steps=2"]
+    found = streams_of(video, streams, [f"{stream}.{word}" for stream in streams for word in words])
+    expected = read_frames(video, Uniform(2), Squash(32, 32)).pictures.mean((1, 2), dtype=np.float64)  # of its own size
     np.testing.assert_allclose(found["appearance"].values[:, 0], expected, rtol=2e-3)
     assert found["appearance_grid"].values.shape == (2, 4, 3)
     settings = prepare(Path("nowhere"), ["appearance"], [f"appearance.{words[0]}"]).settings("appearance")
@@ -163,18 +169,18 @@ def test_a_timm_model_is_a_backbone_like_any_other(film: Path, packages: Any) ->
     assert settings["weights"] == "timm 1.2"  # another version may bring other weights: part of the key
 
 
-def test_a_clip_of_open_clip_gives_vectors_and_says_that_it_has_no_grid(film: Path, packages: Any) -> None:
+def test_a_clip_of_open_clip_gives_vectors_and_says_that_it_has_no_grid(video: Path, packages: Any) -> None:
     word = "backbone=open_clip:ViT-B-32:openai"
-    assert streams_of(film, ["appearance"], [f"appearance.{word}"])["appearance"].values.shape == (28, 1, 3)
+    assert streams_of(video, ["appearance"], [f"appearance.{word}"])["appearance"].values.shape == (28, 1, 3)
     with pytest.raises(WatchwordError, match="no grid: take appearance"):
-        streams_of(film, ["appearance_grid"], [f"appearance_grid.{word}"])
+        streams_of(video, ["appearance_grid"], [f"appearance_grid.{word}"])
     with pytest.raises(WatchwordError, match="say which weights of ViT-B-32"):
         prepare(Path("nowhere"), ["appearance"], ["appearance.backbone=open_clip:ViT-B-32"])
 
 
-def test_a_torchvision_detector_finds_regions_for_any_eye(film: Path, packages: Any) -> None:
-    words = ["backbone=torchvision:boxes", "eye=timm:tiny", "moments=1", "regions=3"]
-    regions = streams_of(film, ["regions"], [f"regions.{word}" for word in words])["regions"]
+def test_a_torchvision_detector_finds_regions_for_any_backbone(video: Path, packages: Any) -> None:
+    words = ["backbone=torchvision:boxes", "region_backbone=timm:tiny", "time_steps=1", "regions=3"]
+    regions = streams_of(video, ["regions"], [f"regions.{word}" for word in words])["regions"]
     assert regions.values.shape == (1, 3, 3)
     assert regions.boxes[0, 0].tolist() == [0, 0, 0.5, 1]
     assert regions.mask[0].tolist() == [True, False, False]

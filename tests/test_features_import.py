@@ -135,7 +135,7 @@ def test_eight_bit_square_roots_are_decoded_and_their_axes_found(tmp_path: Path)
         ((9, 4), "ND", (1, 9, 4)),
     ],
 )
-def test_one_to_four_axes_become_moments_places_and_width(
+def test_one_to_four_axes_become_time_steps_locations_and_width(
     tmp_path: Path, shape: tuple[int, ...], layout: str, expected: tuple[int, int, int]
 ) -> None:
     store = imported(npz_per_video(tmp_path, v=np.ones(shape)), tmp_path, "--layout", layout)

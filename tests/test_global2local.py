@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.models import build_model

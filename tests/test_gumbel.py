@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.time_steps import folding, nearest, time_step_means
 

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from conftest import noise_stream
-from test_training import recipe
+from tests.conftest import noise_stream
+from tests.test_training import recipe
 from watchword.captioning.captioner import Captioner
 from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
@@ -124,17 +124,17 @@ def test_ta_b1_needs_a_stream_besides_the_objects() -> None:
         model("ta_b2").object_attention(streams())
 
 
-def test_forty_frames_eight_apart_wider_in_long_films_fewer_in_short_ones() -> None:
+def test_forty_frames_eight_apart_wider_in_long_videos_fewer_in_short_ones() -> None:
     plan = Spaced(40, 8)
-    films = {frames: SimpleNamespace(times=np.arange(frames) / 25.0) for frames in (1, 80, 320, 321, 4000)}
-    steps = {frames: (plan.times(film) * 25).round().astype(int) for frames, film in films.items()}  # type: ignore[arg-type]
+    videos = {frames: SimpleNamespace(times=np.arange(frames) / 25.0) for frames in (1, 80, 320, 321, 4000)}
+    steps = {frames: (plan.times(video) * 25).round().astype(int) for frames, video in videos.items()}  # type: ignore[arg-type]
     assert steps[1].tolist() == [0]
     assert steps[80].tolist() == list(range(0, 80, 8))
     assert steps[320].tolist() == list(range(0, 320, 8))
     assert len(steps[321]) == 40
     assert steps[4000].tolist() == list(range(0, 4000, 100))
     spec = ImageSpec.read({"time_steps": 40, "stride": 8}, "test")
-    assert spec.instants(films[80]).tolist() == plan.times(films[80]).tolist()  # type: ignore[arg-type]
+    assert spec.instants(videos[80]).tolist() == plan.times(videos[80]).tolist()  # type: ignore[arg-type]
     assert "stride" not in ImageSpec.read({}, "test").model_dump(exclude_none=True), "old stores keep their keys"
 
 
@@ -164,7 +164,7 @@ def test_the_bias_of_a_corpus_is_counted_by_hand() -> None:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
-def test_attention_of_a_film_becomes_a_distribution_within_each_frame() -> None:
+def test_attention_of_a_video_becomes_a_distribution_within_each_frame() -> None:
     looked = np.array([[[0.1, 0.3], [0.0, 0.0]], [[0.3, 0.1], [0.0, 0.0]]])  # two words, two frames, two locations
     assert within_frames(looked).tolist() == [[0.5, 0.5], [0.0, 0.0]]
 
@@ -199,24 +199,24 @@ def trained(shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_regions_are_drawn_on_the_film_and_written_as_data(trained: Run, tmp_path: Path) -> None:
-    film = draw_video(ShapesConfig(count=40), 3)
-    write_video(tmp_path / "film.mp4", film, 8.0)
+def test_regions_are_drawn_on_the_video_and_written_as_data(trained: Run, tmp_path: Path) -> None:
+    video = draw_video(ShapesConfig(count=40), 3)
+    write_video(tmp_path / "video.mp4", video, 8.0)
     run_command(
         "research",
         "regions",
         trained.folder,
-        film.video,
+        video.video,
         "--videos",
-        tmp_path / "film.mp4",
+        tmp_path / "video.mp4",
         "--output",
         tmp_path / "out",
     )
-    found = json.loads((tmp_path / "out" / f"{film.video}.json").read_text())
+    found = json.loads((tmp_path / "out" / f"{video.video}.json").read_text())
     assert len(found["frames"]) == 16
     assert sum(found["frames"][5]["weights"]) == pytest.approx(1, abs=1e-3)
-    np.testing.assert_allclose(found["frames"][5]["boxes"], film.truth.boxes[5], atol=1e-3)
-    assert Image.open(tmp_path / "out" / f"{film.video}.png").width > 6 * 160
+    np.testing.assert_allclose(found["frames"][5]["boxes"], video.truth.boxes[5], atol=1e-3)
+    assert Image.open(tmp_path / "out" / f"{video.video}.png").width > 6 * 160
 
 
 def test_pointing_does_not_count_frames_that_are_not_looked_at() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import ALONE, noise_stream
-from test_training import assert_same, recipe, weights
+from tests.conftest import ALONE, noise_stream
+from tests.test_training import assert_same, recipe, weights
 from watchword.errors import WatchwordError
 from watchword.losses import Material, build_loss
 from watchword.losses.information import Information, importances

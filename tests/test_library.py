@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.films import numbered, write_film
-from tests.libraries import Stub, add, child, found, line_of, said, video
 from typer.testing import CliRunner
 
+from tests.libraries import Stub, add, child, found, line_of, said, video
+from tests.videos import numbered, write_video
 from watchword.backbones.minilm import PACKAGED_FILES, WordPiece, load_encoder, words
 from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
 from watchword.captioning.writers import WRITERS
@@ -185,7 +185,7 @@ def test_a_hit_says_where_to_jump_and_what_matched(storage: Library) -> None:
     assert hit.pieces == (("a dog is ", False), ("running", True), (" in the ", False), ("park", True))
 
 
-def test_of_equally_good_moments_the_surest_is_first(library: Library) -> None:
+def test_of_equally_good_segments_the_most_confident_is_first(library: Library) -> None:
     add(library, said("a dog", 0.2), said("a dog", 0.9), said("a dog", 0.4))
     hits = library.search("dog")
     assert [hit.confidence for hit in hits] == [0.9, 0.4, 0.2]
@@ -364,7 +364,7 @@ def test_words_are_cut_into_the_longest_known_pieces(caption: str, pieces: list[
 # --- two processes, and mishaps ------------------------------------------------------------------------------------
 
 
-def test_two_processes_and_a_reader_share_a_library_from_its_first_moment(tmp_path: Path) -> None:
+def test_two_processes_and_a_reader_share_a_library_from_its_creation_on(tmp_path: Path) -> None:
     path = tmp_path / "new" / "library.db"
     script = """
     library = Library(path)
@@ -555,7 +555,7 @@ def videos(tmp_path: Path) -> Path:
     folder = tmp_path / "holiday"
     (folder / "below").mkdir(parents=True)
     for number, name in enumerate(("beach.mp4", "below/dune.mp4")):
-        write_film(folder / name, [numbered(number + index) for index in range(25)])
+        write_video(folder / name, [numbered(number + index) for index in range(25)])
     return folder
 
 

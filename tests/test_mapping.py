@@ -15,22 +15,22 @@ from watchword.types import StreamArrays
 World = tuple[StoredStream, StoredStream, np.ndarray]
 
 
-def fill(store: Store, stream: str, films: dict[str, np.ndarray]) -> None:
-    for film, values in films.items():
+def fill(store: Store, stream: str, videos: dict[str, np.ndarray]) -> None:
+    for video, values in videos.items():
         arrays = StreamArrays(values[:, None].astype(np.float32), np.arange(len(values), dtype=float), np.zeros((1, 4)))
-        store.write(film, stream, arrays, {"network": stream})
+        store.write(video, stream, arrays, {"network": stream})
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Twelve films that an old network saw, ten of which a new one saw too, at twice as many moments."""
+    """Twelve videos with features of an old network, ten of them also of a new one, at twice as many time steps."""
     random = np.random.default_rng(0)
     truth = random.normal(size=(6, 3))
-    old = {f"film{number}": random.uniform(0, 1, (4, 6)) ** 2 for number in range(12)}
+    old = {f"video{number}": random.uniform(0, 1, (4, 6)) ** 2 for number in range(12)}
     new = {}
-    for film in list(old)[:10]:
-        seen = np.sqrt(old[film]) @ truth + 5
-        new[film] = np.repeat(seen, 2, axis=0)[:7]  # moments 0, 2, 4, 6 are the old network's four
+    for video in list(old)[:10]:
+        seen = np.sqrt(old[video]) @ truth + 5
+        new[video] = np.repeat(seen, 2, axis=0)[:7]  # time steps 0, 2, 4, 6 are the old network's four
     fill(Store(tmp_path / "old"), "vgg", old)
     fill(Store(tmp_path / "new"), "appearance", new)
     return StoredStream.read(f"{tmp_path}/old:vgg"), StoredStream.read(f"{tmp_path}/new:appearance"), truth
@@ -38,16 +38,16 @@ def world(tmp_path: Path) -> World:
 
 def test_a_linear_relation_is_found_and_maps_the_videos_that_are_gone(world: World) -> None:
     old, new, truth = world
-    before = new.store.read("film0", "appearance").values
+    before = new.store.read("video0", "appearance").values
     mapping = fit_map(*pairs(old, new))
     assert mapping.num_videos == 10
     assert mapping.explained > 0.98
     assert len(list(map_features(old, mapping, new, old.store.videos("vgg")))) == 12
-    wanted = np.sqrt(old.store.read("film11", "vgg").values[:, 0]) @ truth + 5
-    mapped = new.store.read("film11", "appearance")
+    wanted = np.sqrt(old.store.read("video11", "vgg").values[:, 0]) @ truth + 5
+    mapped = new.store.read("video11", "appearance")
     np.testing.assert_allclose(mapped.values[:, 0], wanted, atol=0.15)
     assert mapped.provenance["mapped_from"] == "vgg"
-    assert np.array_equal(new.store.read("film0", "appearance").values, before)  # what was really seen stays
+    assert np.array_equal(new.store.read("video0", "appearance").values, before)  # extracted features stay
 
 
 def test_the_command_says_how_much_the_map_explains(world: World, tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ def test_the_command_says_how_much_the_map_explains(world: World, tmp_path: Path
 
 def test_noise_is_not_taken_for_knowledge(world: World) -> None:
     old, new, _ = world
-    seen, wanted, films = pairs(old, new)
+    seen, wanted, videos = pairs(old, new)
     noise = np.random.default_rng(1).normal(size=wanted.shape).astype(np.float32)
-    assert fit_map(seen, noise, films).explained < 0.1
+    assert fit_map(seen, noise, videos).explained < 0.1
 
 
-def test_too_few_films_and_unclear_places_are_one_line(tmp_path: Path) -> None:
-    fill(Store(tmp_path), "vgg", {"film": np.ones((2, 3))})
+def test_too_few_videos_and_unclear_locations_are_one_line(tmp_path: Path) -> None:
+    fill(Store(tmp_path), "vgg", {"video": np.ones((2, 3))})
     place = StoredStream(Store(tmp_path), "vgg")
     with pytest.raises(WatchwordError, match="1 videos have both vgg and vgg"):
         pairs(place, place)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.decoding import beam, greedy, rescore, teacher_force
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.models import MODELS, Captioner, build_model

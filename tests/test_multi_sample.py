@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.errors import WatchwordError
 from watchword.losses.multi_sample import MultiSample, MultiSampleSettings, advantages, bound, draw_along
 from watchword.models import build_model

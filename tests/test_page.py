@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import SHARED
-from films import numbered, write_film
+from tests.conftest import SHARED
+from tests.videos import numbered, write_video
 from watchword.captioning.description import Caption, Description, Segment, Word
 from watchword.library import Library
 
@@ -105,7 +105,7 @@ def caption(text: str, confidence: float = 0.5) -> Caption:
 
 
 def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -> dict[str, Any]:
-    """2 x 2 cells: word number w of a segment looks at moment w and cell w (mod 4), and hardly anywhere else."""
+    """2 x 2 cells: word number w of a segment has its attention at time step w and cell w (mod 4)."""
     cells = [[x / 2, y / 2, x / 2 + 0.5, y / 2 + 0.5] for y in range(2) for x in range(2)]
     told = []
     for start, end, text in segments:
@@ -113,7 +113,7 @@ def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -
         weights = np.full((len(words), 4, 4), 0.01)
         for word in range(len(words)):
             weights[word, word % 4, word % 4] = 0.85
-        times = [start + (end - start) * (moment + 0.5) / 4 for moment in range(4)]
+        times = [start + (end - start) * (step + 0.5) / 4 for step in range(4)]
         told.append(
             {
                 "start": start,
@@ -129,7 +129,7 @@ def explanation_on_a_grid(name: str, segments: list[tuple[float, float, str]]) -
     return {"version": 2, "video": name, "seconds": segments[-1][1], "captioner": "drawn", "segments": told}
 
 
-MOMENTS = [(0.0, 2.0, "a red bird sings"), (2.0, 4.0, "two dogs run along"), (4.0, 6.0, "someone opens a window")]
+EXPLAINED = [(0.0, 2.0, "a red bird sings"), (2.0, 4.0, "two dogs run along"), (4.0, 6.0, "someone opens a window")]
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +137,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A library with videos that were put there by hand, and a server before it."""
     folder = tmp_path_factory.mktemp("page")
     pictures = [numbered(index) for index in range(150)]
-    played = write_film(folder / "played.mp4", pictures)
-    stills = write_film(folder / "stills.avi", pictures[:50], codec="mpeg4")  # Chromium has no decoder for it
+    played = write_video(folder / "played.mp4", pictures)
+    stills = write_video(folder / "stills.avi", pictures[:50], codec="mpeg4")  # Chromium has no decoder for it
     library = Library(folder / "library.db")
 
     def keep(name: str, source: Path | None, segments: list[tuple[float, float, str]], drawn: bool = True) -> None:
@@ -154,7 +154,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     gone.unlink()
     keep("stills.avi", stills, [(0.0, 2.0, "bars of light and dark")])
     keep(HOSTILE, hostile, [(0.0, 6.0, "<script>hacked=1</script> <b>bold</b> &amp; plain")])
-    keep("moments.mp4", played, MOMENTS)
+    keep("attention.mp4", played, EXPLAINED)
     with serving(library.path, "--port", "0") as running:
         yield running
 
@@ -213,7 +213,7 @@ def open_video(page: Any, server: Server, name: str) -> int:
     return int(number)
 
 
-def moment(page: Any) -> float:
+def shown_seconds(page: Any) -> float:
     """What the video stands at."""
     return float(page.locator(".timeline input").input_value())
 
@@ -221,7 +221,7 @@ def moment(page: Any) -> float:
 def real_video(folder: Path) -> Path:
     """A clip of people and things; drawn bars where the shared data is not at hand."""
     clip = SHARED / "msrvtt" / "clips" / "video1002.mp4"
-    return clip if clip.exists() else write_film(folder / "bars.mp4", [numbered(index) for index in range(50)])
+    return clip if clip.exists() else write_video(folder / "bars.mp4", [numbered(index) for index in range(50)])
 
 
 # --- the way of a video -----------------------------------------------------------------------------------------------
@@ -251,15 +251,15 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
         expect(page.locator(".peak")).to_contain_text(f"“{segment['words'][index]['word']}”")
         head = seen["heads"]["appearance"]
         over_time = np.sum(head["weights"][index], -1)
-        if over_time.max() > 1.02 * over_time.mean():  # else it preferred no moment, and the page goes to the middle
-            # weights come with three digits: two moments may be the largest
+        if over_time.max() > 1.02 * over_time.mean():  # else it is uniform, and the page goes to the middle
+            # weights come with three digits: two time steps may be the largest
             most = [time for time, weight in zip(head["times"], over_time, strict=True) if weight >= over_time.max()]
             assert min(abs(time - segment["words"][index]["seconds"]["appearance"]) for time in most) < 0.01
-            wait_until(lambda: min(abs(moment(page) - time) for time in most) < 0.15, 20)  # noqa: B023
+            wait_until(lambda: min(abs(shown_seconds(page) - time) for time in most) < 0.15, 20)  # noqa: B023
         shown = page.locator(".stage canvas")
         expect(shown).to_have_attribute("data-word", str(index))
         drawn = float(shown.get_attribute("data-time") or "nan")
-        assert abs(drawn - moment(page)) <= told["seconds"] / len(over_time)
+        assert abs(drawn - shown_seconds(page)) <= told["seconds"] / len(over_time)
     expect(page.locator(".strip-bar")).to_have_count(len(over_time))
 
     with page.expect_download() as download:
@@ -278,15 +278,15 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
 
 
 def test_the_descriptions_are_a_track_of_the_video(page: Any, server: Server) -> None:
-    open_video(page, server, "moments.mp4")
+    open_video(page, server, "attention.mp4")
     assert page.locator("video track").get_attribute("kind") == "descriptions"
     cues = "() => [...document.querySelector('video').textTracks[0].cues ?? []].map((cue) => [cue.startTime, cue.text])"
-    told = [[start, f"{text[0].upper()}{text[1:]}."] for start, _, text in MOMENTS]
+    told = [[start, f"{text[0].upper()}{text[1:]}."] for start, _, text in EXPLAINED]
     wait_until(lambda: page.evaluate(cues) == told, 20)  # a track's cues arrive one by one
 
 
-def test_a_word_lights_the_moment_and_the_place_it_looked_at(page: Any, server: Server) -> None:
-    open_video(page, server, "moments.mp4")
+def test_a_word_lights_the_time_and_the_location_of_its_attention(page: Any, server: Server) -> None:
+    open_video(page, server, "attention.mp4")
     canvas = page.locator(".stage canvas")
     brightest = """(canvas) => {
         const { width, height } = canvas, pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
@@ -313,12 +313,12 @@ def test_a_word_lights_the_moment_and_the_place_it_looked_at(page: Any, server: 
 
 
 def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server: Server) -> None:
-    open_video(page, server, "moments.mp4")
+    open_video(page, server, "attention.mp4")
     words, canvas = page.locator(".word"), page.locator(".stage canvas")
     words.nth(2).hover()
     expect(canvas).to_have_attribute("data-time", "1.25")
     page.mouse.move(5, 5)
-    wait_until(lambda: moment(page) == 0, 20)  # back to where the video was
+    wait_until(lambda: shown_seconds(page) == 0, 20)  # back to where the video was
     page.locator(".timeline input").focus()
     for _ in range(10):
         page.keyboard.press("Tab")
@@ -332,7 +332,7 @@ def test_a_word_can_be_pointed_at_and_walked_to_with_the_keys(page: Any, server:
 
 
 def test_the_caption_follows_the_video(page: Any, server: Server) -> None:
-    open_video(page, server, "moments.mp4")
+    open_video(page, server, "attention.mp4")
     expect(page.locator(".caption")).to_have_text("A red bird sings.")
     page.get_by_role("button", name="Two dogs run along").click()
     expect(page.locator(".caption")).to_have_text("Two dogs run along.")
@@ -345,7 +345,7 @@ def test_the_caption_follows_the_video(page: Any, server: Server) -> None:
     page.keyboard.press("Home")
     expect(page.locator(".caption")).to_have_text("A red bird sings.")
     page.keyboard.press("ArrowRight")
-    assert 0.1 < moment(page) < 0.5
+    assert 0.1 < shown_seconds(page) < 0.5
 
 
 def test_a_search_marks_its_words_and_jumps_to_the_second(page: Any) -> None:
@@ -356,7 +356,7 @@ def test_a_search_marks_its_words_and_jumps_to_the_second(page: Any) -> None:
     expect(hit.locator("mark")).to_have_text(["dogs", "run", "along"])
     hit.get_by_role("link").click()
     expect(page.locator(".caption")).to_have_text("Two dogs run along.")
-    assert moment(page) == 2.0
+    assert shown_seconds(page) == 2.0
     page.go_back()
     expect(page.locator(".hit")).to_have_count(1)
     page.get_by_role("searchbox").fill("zebra")
@@ -404,7 +404,7 @@ def test_nothing_in_a_name_or_a_caption_is_run(page: Any, server: Server, tmp_pa
 
 def test_a_corrupt_video_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
     corrupt = tmp_path / "holiday.mp4"
-    corrupt.write_bytes(write_film(tmp_path / "whole.mp4", [numbered(1)] * 25).read_bytes()[40:400])
+    corrupt.write_bytes(write_video(tmp_path / "whole.mp4", [numbered(1)] * 25).read_bytes()[40:400])
     drop(page, corrupt)
     row = page.locator(".job[data-state=failed]")
     expect(row.locator(".job-line")).to_contain_text("holiday.mp4")
@@ -420,7 +420,7 @@ def test_a_corrupt_video_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
 
 
 def test_a_full_queue_is_told_and_tried_again(page: Any, tmp_path: Path) -> None:
-    """The server's own refusal is tested with the server; here it is played, to come at the right moment."""
+    """The server's own refusal is tested with the server; here it is played, to come at the right time."""
     full = json.dumps({"error": "16 videos are waiting."})
     refusals = [{"status": 429, "headers": {"Retry-After": "1"}, "body": full}]
     page.route(
@@ -431,7 +431,7 @@ def test_a_full_queue_is_told_and_tried_again(page: Any, tmp_path: Path) -> None
             else route.fulfill(status=422, body=json.dumps({"error": "seen again"}))
         ),
     )
-    drop(page, write_film(tmp_path / "later.mp4", [numbered(1)] * 5))
+    drop(page, write_video(tmp_path / "later.mp4", [numbered(1)] * 5))
     expect(page.locator(".job-line")).to_have_text("16 videos are waiting: it is sent again by itself in 1 second.")
     expect(page.locator(".job-line")).to_have_text("seen again")
 
@@ -442,12 +442,12 @@ def test_a_file_that_is_too_large_is_not_sent(page: Any, tmp_path: Path) -> None
     page.route("**/api/about", lambda route: route.fulfill(body=large, content_type="application/json"))
     page.reload()
     expect(page.locator("#limits")).to_contain_text("1.0 kB")
-    drop(page, write_film(tmp_path / "large.mp4", [numbered(1)] * 25))
+    drop(page, write_video(tmp_path / "large.mp4", [numbered(1)] * 25))
     expect(page.locator(".job-line")).to_contain_text("the server takes at most 1.0 kB")
 
 
 def test_a_server_that_is_killed_and_started_again_loses_nothing(browser: Any, tmp_path: Path) -> None:
-    videos = [write_film(tmp_path / f"{seconds}.mp4", [numbered(seconds)] * 25 * seconds) for seconds in (1, 60)]
+    videos = [write_video(tmp_path / f"{seconds}.mp4", [numbered(seconds)] * 25 * seconds) for seconds in (1, 60)]
     library = tmp_path / "library.db"
     with serving(library, "--port", "0") as first, visiting(browser, first) as page:
         drop(page, *videos)
@@ -462,7 +462,7 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(browser: Any, t
 
 
 def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Server) -> None:
-    """As those of `full` do: over time, over the picture, and with another captioner's eyes."""
+    """As those of `full` do: over time, over the picture, and of another captioner."""
 
     def several(route: Any) -> None:
         told = route.fetch().json()
@@ -478,7 +478,7 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
         route.fulfill(json=told)
 
     page.route("**/api/videos/*/attention", several)
-    open_video(page, server, "moments.mp4")
+    open_video(page, server, "attention.mp4")
     page.get_by_role("button", name="bird", exact=True).click()
     expect(page.get_by_role("radio", name="appearance, over time")).to_be_checked()
     expect(page.locator(".peak")).to_contain_text("attention peaks at")
@@ -493,7 +493,7 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
 
 def test_a_video_is_deleted_only_when_that_is_confirmed(page: Any, server: Server, tmp_path: Path) -> None:
     """With the keyboard alone, from choosing the file on."""
-    video = write_film(tmp_path / "short.mp4", [numbered(3)] * 10)
+    video = write_video(tmp_path / "short.mp4", [numbered(3)] * 10)
     page.on("filechooser", lambda chooser: None)  # asks the browser for it now: a key is faster than the question
     expect(page.locator(".card").first).to_be_visible()
     page.locator("#files").focus()
@@ -588,7 +588,7 @@ def test_every_view_can_be_read_heard_and_reached(browser: Any, server: Server, 
                 page.get_by_role("searchbox").fill("dogs")
                 expect(page.locator(".hit")).to_have_count(1)
             elif view == "video":
-                open_video(page, server, "moments.mp4")
+                open_video(page, server, "attention.mp4")
                 page.locator(".word").nth(1).click()
                 page.locator(".sure summary").click()
             assert page.evaluate(NAMELESS) == [], view
@@ -613,7 +613,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser: Any, serve
         page.get_by_role("searchbox").fill("a")
         expect(page.locator(".hit").first).to_be_visible()
         assert page.evaluate(wide) == [360, 360]
-        for name in ("moments.mp4", HOSTILE, "stills.avi"):
+        for name in ("attention.mp4", HOSTILE, "stills.avi"):
             open_video(page, server, name)
             page.locator(".word").nth(1).tap()
             expect(page.locator(".frame-button")).to_have_count(3)

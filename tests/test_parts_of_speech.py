@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SHARED
+from tests.conftest import SHARED
 from watchword.text.parts_of_speech import base_of, parts_of_speech
 from watchword.text.ptb import tokenise
 

@@ -1,4 +1,4 @@
-"""Features to the width of a network: units that no film lights any more."""
+"""Features to the width of a network: units that no video lights any more."""
 
 import pytest
 import torch
@@ -7,17 +7,17 @@ from watchword.layers.projection import Projection
 
 
 @pytest.mark.parametrize("normalise", [True, False])
-def test_units_outlive_a_push_that_all_films_share(normalise: bool) -> None:
-    """What a decoder wants at first is the same for all films: here, that everything become smaller."""
+def test_units_outlive_a_push_that_all_videos_share(normalise: bool) -> None:
+    """What a decoder wants at first is the same for all videos: here, that everything become smaller."""
     torch.manual_seed(0)
-    films = torch.randn(200, 1024).relu() * 2  # large and never negative, as networks show them
+    videos = torch.randn(200, 1024).relu() * 2  # large and never negative, as networks show them
     projection = Projection(1024, 64, normalise)
     optimizer = torch.optim.Adam(projection.parameters(), lr=1e-3)
     for _ in range(100):
         optimizer.zero_grad()
-        projection(films).relu().mean().backward()
+        projection(videos).relu().mean().backward()
         optimizer.step()
-    lit = (projection(films) > 0).any(0).float().mean().item()
+    lit = (projection(videos) > 0).any(0).float().mean().item()
     assert lit > 0.9 if normalise else lit == 0
 
 

@@ -7,14 +7,14 @@ from watchword.layers.alignment import ConvolutionAlignment, PoolingAlignment
 from watchword.layers.receptive import Field, convolution, kernel_of, pooling, ratio_of, reach_of, seen_through
 
 C3D_SIDES = {"pool2": 28, "pool3": 14, "pool4": 7, "pool5": 4}
-C3D_MOMENTS = {"pool2": 8, "pool3": 4, "pool4": 2, "pool5": 1}  # of 16 frames
+C3D_TIME_STEPS = {"pool2": 8, "pool3": 4, "pool4": 2, "pool5": 1}  # of 16 frames
 SPACE = {"pool2": Field(4, -7, 2), "pool3": Field(8, -15, 6), "pool4": Field(16, -31, 14), "pool5": Field(32, -63, 30)}
 TIME = {"pool2": Field(2, -4, 1), "pool3": Field(4, -8, 3), "pool4": Field(8, -16, 7), "pool5": Field(16, -32, 15)}
 TABLE_5 = {"pool2": Field(8, -14, 7), "pool3": Field(4, -6, 3), "pool4": Field(2, -2, 1)}  # pool3: 4 is printed for 3
 
 
 def c3d(depth: int, first_pool: int) -> Field:
-    """Layer pool<depth> in the film, whose first pixel or frame counts as 0 (Table 4's convention)."""
+    """Layer pool<depth> in the video, whose first pixel or frame counts as 0 (Table 4's convention)."""
     stages = [part for _ in range(depth - 1) for part in (pooling(2), convolution(3))]
     return seen_through(*stages, pooling(first_pool), convolution(3), Field(1, -1, -1))
 
@@ -26,7 +26,7 @@ def test_table_4_is_one_convolution_and_one_halving_for_each_pool(depth: int) ->
 
 
 @pytest.mark.parametrize("layer", ["pool2", "pool3", "pool4"])
-@pytest.mark.parametrize(("table", "locations"), [(SPACE, C3D_SIDES), (TIME, C3D_MOMENTS)])
+@pytest.mark.parametrize(("table", "locations"), [(SPACE, C3D_SIDES), (TIME, C3D_TIME_STEPS)])
 def test_with_receptive_kernels_all_layers_see_exactly_what_the_deepest_sees(
     layer: str, table: dict[str, Field], locations: dict[str, int]
 ) -> None:
@@ -49,7 +49,7 @@ def test_with_the_appendix_kernels_they_see_a_middle_part_of_it(layer: str, tabl
 
 def test_ratios_kernels_and_padding_are_those_of_the_appendix() -> None:
     ratios = [ratio_of(C3D_SIDES[layer], 4) for layer in C3D_SIDES]
-    assert ratios == [ratio_of(C3D_MOMENTS[layer], 1) for layer in C3D_SIDES] == [8, 4, 2, 1]
+    assert ratios == [ratio_of(C3D_TIME_STEPS[layer], 1) for layer in C3D_SIDES] == [8, 4, 2, 1]
     assert [kernel_of(ratio, "appendix") for ratio in ratios[:3]] == [7, 5, 3]
     assert [kernel_of(ratio, "appendix") // 2 for ratio in ratios[:3]] == [3, 2, 1]
 
@@ -57,7 +57,7 @@ def test_ratios_kernels_and_padding_are_those_of_the_appendix() -> None:
 @pytest.mark.parametrize(("layer", "width"), [("pool2", 3), ("pool3", 2), ("pool4", 2)])
 def test_c3d_layers_of_32_frames_come_out_as_large_as_its_deepest(layer: str, width: int) -> None:
     ratio = ratio_of(C3D_SIDES[layer], 4)
-    maps = torch.rand(1, width, 2 * C3D_MOMENTS[layer], C3D_SIDES[layer], C3D_SIDES[layer])
+    maps = torch.rand(1, width, 2 * C3D_TIME_STEPS[layer], C3D_SIDES[layer], C3D_SIDES[layer])
     real = torch.ones_like(maps[:, :1])
     for align in (
         ConvolutionAlignment(width, 5, (ratio,) * 3, "appendix"),

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe, read_recipe
 from watchword.data.dataset import Features
@@ -73,7 +73,7 @@ def refocusing(**settings: Any) -> Refocusing:
 
 
 @pytest.mark.parametrize("keys", [[3, 2, 0], [0, 0, 0], [5, 3, 0]])
-def test_films_are_read_outwards_from_each_ones_own_key_frame(keys: list[int]) -> None:
+def test_videos_are_read_outwards_from_each_ones_own_key_frame(keys: list[int]) -> None:
     torch.manual_seed(1)
     gru = KeyFrameGRU(4, 5)
     frames = torch.randn(3, 8, 4)  # two frames of padding
@@ -159,7 +159,7 @@ def test_the_first_input_is_what_was_seen_and_no_word() -> None:
 
 
 def test_what_is_normalised_is_not_driven_to_where_nothing_is_learned() -> None:
-    """The way in which o dies in training: all films push its maps the same way, until every tanh is 1 or -1."""
+    """The way in which o dies in training: all videos push its maps the same way, until every tanh is 1 or -1."""
     shares = []
     for normalise in (False, True):
         model = vre(normalise=normalise).eval()
@@ -298,7 +298,7 @@ def test_a_frame_that_is_all_but_certain_can_still_be_given_up() -> None:
     assert energies.grad[0, 1] == pytest.approx(1.0)
 
 
-def test_a_film_of_one_frame_has_no_choice_and_no_gradient() -> None:
+def test_a_video_of_one_frame_has_no_choice_and_no_gradient() -> None:
     energies = torch.tensor([[3.0, 1.0]], requires_grad=True)
     relevance = energies.masked_fill(torch.tensor([[False, True]]), float("-inf")).log_softmax(1)
     loss = key_frame_loss(torch.tensor([[-1.0, 1.0]]), relevance, torch.tensor([0])).sum()
@@ -367,7 +367,7 @@ def test_a_key_frame_that_is_drawn_is_drawn_by_its_relevance_and_only_while_trai
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty films whose event must be found, with their videos."""
+    """Thirty videos whose event must be found, with their videos."""
     folder = tmp_path_factory.mktemp("search")
     write_shapes(folder, ShapesConfig(count=30, seed=2, longest_event=0.4, outside="hidden"), ("appearance_grid",))
     return folder

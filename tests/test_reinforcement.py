@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import ALONE, noise_stream
-from test_training import assert_same, recipe, train_by_two, weights
+from tests.conftest import ALONE, noise_stream
+from tests.test_training import assert_same, recipe, train_by_two, weights
 from watchword.config import relative_to, write_toml
 from watchword.decoding import rescore
 from watchword.errors import WatchwordError
@@ -31,7 +31,7 @@ CAPTIONS = torch.tensor([[[BOS, 4, 5, EOS], [BOS, 4, EOS, PAD]], [[BOS, 5, EOS, 
 
 
 class Table(nn.Module):
-    """A speaker whose next word depends on the last one and on the video, by a table of learned logits."""
+    """A step model whose next word depends on the last one and on the video, by a table of learned logits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import noise_stream
 
+from tests.conftest import noise_stream
 from watchword.decoding import RepetitionFilter, beam, greedy, rescore, sample
 from watchword.tensors import EOS, PAD, Memory, State, Step, Streams
 from watchword.text.sentences import NEVER_LAST, as_sentence, never_last, spelled, without_loose_end

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from captioners import write_captioner
-from films import numbered, write_film
+from tests.captioners import write_captioner
+from tests.videos import numbered, write_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 
@@ -21,7 +21,7 @@ def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clip(tmp_path: Path) -> Path:
-    return write_film(tmp_path / "own.mp4", [numbered(index) for index in range(5)])
+    return write_video(tmp_path / "own.mp4", [numbered(index) for index in range(5)])
 
 
 # --- outputs -------------------------------------------------------------------------------------------------------

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+
 from tests.captioners import write_captioner
 from tests.conftest import SHARED
-from tests.films import numbered, write_film
 from tests.servers import Client, fake_service, limits_of, said, serving, wait
-
+from tests.videos import numbered, write_video
 from watchword.captioning.description import Description, Segment
 from watchword.errors import WatchwordError
 from watchword.explain.attention import Explanation
@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A second of numbered pictures."""
-    path = write_film(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
+    path = write_video(tmp_path_factory.mktemp("videos") / "clip.mp4", [numbered(index) for index in range(25)])
     return path.read_bytes()
 
 
@@ -152,11 +152,11 @@ def test_a_video_is_sent_in_parts_as_players_ask_for_it(client: Client, video: b
     assert client.get(path, Range=f"bytes={many}").status in {200, 206, 400, 416}
 
 
-def test_pictures_of_a_video_are_small_and_of_the_moment(client: Client, tmp_path: Path) -> None:
+def test_pictures_of_a_video_are_small_and_of_the_asked_time(client: Client, tmp_path: Path) -> None:
     pictures = [np.full((1080, 1920, 3), shade, np.uint8) for shade in (0, 0, 255, 255)]
-    path = write_film(tmp_path / "wide.mp4", pictures, [0, 500, 1000, 1500])
+    path = write_video(tmp_path / "wide.mp4", pictures, [0, 500, 1000, 1500])
     number = client.described(path)
-    dark, light = (_picture(client, f"/api/videos/{number}/frame?seconds={moment}") for moment in (0.2, 1.4))
+    dark, light = (_picture(client, f"/api/videos/{number}/frame?seconds={seconds}") for seconds in (0.2, 1.4))
     assert dark.size == light.size == (960, 540)
     assert np.asarray(dark).mean() < 10
     assert np.asarray(light).mean() > 245
@@ -899,7 +899,7 @@ def test_a_describer_that_is_killed_in_the_middle_is_started_again(
         done = client.wait_for(job, "done")
         assert client.get(f"/api/videos/{done['video']}").json["captioner"] == "tiny"
         assert service.captioner.process.process is not before
-        long = write_film(tmp_path / "long.mp4", [numbered(index) for index in range(200)], range(0, 50_000, 250))
+        long = write_video(tmp_path / "long.mp4", [numbered(index) for index in range(200)], range(0, 50_000, 250))
         segments = client.get(f"/api/videos/{client.described(long)}").json["segments"]  # a timeline
         assert segments[0]["start"] == 0
         assert segments[-1]["end"] == pytest.approx(50, abs=0.5)
@@ -943,7 +943,7 @@ def test_a_queue_of_version_1_goes_on(tmp_path: Path) -> None:
         "CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
         "file TEXT NOT NULL, identity TEXT NOT NULL, seconds REAL NOT NULL, added REAL NOT NULL, "
         "state TEXT NOT NULL DEFAULT 'waiting', tries INTEGER NOT NULL DEFAULT 0, "
-        "done_seconds REAL NOT NULL DEFAULT 0, sentence TEXT NOT NULL DEFAULT '', film INTEGER, problem TEXT)"
+        "done_seconds REAL NOT NULL DEFAULT 0, sentence TEXT NOT NULL DEFAULT '', video INTEGER, problem TEXT)"
     )
     rows = [
         ("a", "a.mp4", "1", "sha256:1", 2.0, 3.0, "done", 1, 2.0, "a dog", 7, None),

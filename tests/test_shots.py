@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.films import write_film
 
+from tests.videos import write_video
 from watchword.types import Frames
 from watchword.video import Rate, Shot, Squash, histogram_shots, iterate_frames, shots_from_cuts
 from watchword.video.shots import histograms
@@ -43,14 +43,14 @@ def test_the_histogram_of_a_picture_in_four_colours_is_one_colour_in_each_part()
 
 
 def test_three_scenes_are_three_shots() -> None:
-    film = np.concatenate([scene(1, 16), scene(2, 24), scene(3, 12)])
-    assert histogram_shots(chunks(film)) == [Shot(0.0, 2.0), Shot(2.0, 5.0), Shot(5.0, 6.5)]
+    video = np.concatenate([scene(1, 16), scene(2, 24), scene(3, 12)])
+    assert histogram_shots(chunks(video)) == [Shot(0.0, 2.0), Shot(2.0, 5.0), Shot(5.0, 6.5)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_the_size_of_chunks_changes_nothing(size: int) -> None:
-    film = np.concatenate([scene(1, 16), scene(2, 24), scene(3, 12)])
-    assert histogram_shots(chunks(film, size=size)) == histogram_shots(chunks(film))
+    video = np.concatenate([scene(1, 16), scene(2, 24), scene(3, 12)])
+    assert histogram_shots(chunks(video, size=size)) == histogram_shots(chunks(video))
 
 
 def test_motion_however_fast_is_not_a_cut() -> None:
@@ -58,11 +58,11 @@ def test_motion_however_fast_is_not_a_cut() -> None:
 
 
 def test_a_flash_does_not_make_a_shot_shorter_than_the_least() -> None:
-    film = scene(1, 40)
-    film[20] = 255
-    assert len(histogram_shots(chunks(film), minimum_seconds=0.6)) <= 2
-    film = np.concatenate([scene(1, 20), scene(2, 2), scene(3, 20)])
-    assert all(shot.end - shot.start >= 0.6 for shot in histogram_shots(chunks(film), minimum_seconds=0.6))
+    video = scene(1, 40)
+    video[20] = 255
+    assert len(histogram_shots(chunks(video), minimum_seconds=0.6)) <= 2
+    video = np.concatenate([scene(1, 20), scene(2, 2), scene(3, 20)])
+    assert all(shot.end - shot.start >= 0.6 for shot in histogram_shots(chunks(video), minimum_seconds=0.6))
 
 
 def test_shots_follow_each_other_without_a_gap_up_to_the_end() -> None:
@@ -80,8 +80,8 @@ def test_no_frames_are_no_shots_and_one_frame_is_one() -> None:
 
 def test_cuts_of_a_real_file_are_found_at_their_times(tmp_path: Path) -> None:
     pictures = np.concatenate([scene(seed, 50) for seed in range(4)])  # 25 a second: cuts at 2, 4, 6
-    film = write_film(tmp_path / "x.mp4", list(pictures))
-    shots = histogram_shots(iterate_frames(film, Rate(10), Squash(64, 48)), end=8.0)
+    video = write_video(tmp_path / "x.mp4", list(pictures))
+    shots = histogram_shots(iterate_frames(video, Rate(10), Squash(64, 48)), end=8.0)
     assert [shot.start for shot in shots] == pytest.approx([0, 2, 4, 6])
 
 
@@ -90,9 +90,9 @@ def test_cuts_between_real_clips_are_found() -> None:
     paths = sorted(CLIPS.glob("*.mp4"))[::60]
     if not paths:
         pytest.skip("the clips of ../shared/data/msrvtt are not here")
-    films = [next(iterate_frames(path, Rate(8), Squash(64, 48), chunk=32)).pictures for path in paths]
-    starts = np.cumsum([0, *map(len, films)])[:-1] / 8
-    found = np.array([shot.start for shot in histogram_shots(chunks(np.concatenate(films)))])
+    videos = [next(iterate_frames(path, Rate(8), Squash(64, 48), chunk=32)).pictures for path in paths]
+    starts = np.cumsum([0, *map(len, videos)])[:-1] / 8
+    found = np.array([shot.start for shot in histogram_shots(chunks(np.concatenate(videos)))])
     hits = sum(np.abs(found - start).min() < 0.01 for start in starts)
     assert hits >= 0.9 * len(starts)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.data.annotations import read_annotations
@@ -264,7 +264,7 @@ def test_what_ranks_nothing_is_refused_in_one_line() -> None:
 
 
 def test_ranking_is_learned_where_videos_have_a_direction() -> None:
-    """Films that drift each along a way of its own: after training, projections rise on films never seen."""
+    """Videos that drift each along a way of its own: after training, projections rise on videos never seen."""
     torch.manual_seed(0)
     model = small(variant="st", pooling="ranked", feature_size=16)
     objective = build_loss({"name": "ranked", "weight": 10.0}, MATERIAL)
@@ -355,9 +355,9 @@ def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     clips = [clip for clip in read_annotations(shapes / "captions.jsonl") if truth[clip.video].facts.depends_on_order]
     right = [Hypothesis(clip.video, tuple(clip.captions[0].split()), 0.0) for clip in clips]
     assert decisions(right, truth).right == 1.0
-    film = next(film for film in draw_videos(ShapesConfig(count=40)) if film.truth.facts.direction == "left")
+    video = next(video for video in draw_videos(ShapesConfig(count=40)) if video.truth.facts.direction == "left")
     said = [
-        [Hypothesis(film.video, tuple(text.split()), 0.0)]
+        [Hypothesis(video.video, tuple(text.split()), 0.0)]
         for text in ("it moves to the left", "it moves to the right", "it moves up", "it moves")
     ]
     found = [decisions(one, truth) for one in said]
@@ -365,15 +365,15 @@ def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     assert [one.of_two for one in found] == [1, 0, None, None]
 
 
-def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
+def test_from_videos_to_figures_by_the_commands(tmp_path: Path) -> None:
     data = tmp_path / "data"
     config = ShapesConfig(count=20, actions=("moves", "appears"))
-    films: list[str] = []
+    videos: list[str] = []
 
-    def keep(film: object) -> None:
-        if not films:
-            write_video(data / "videos" / f"{film.video}.mp4", film, 8)  # type: ignore[attr-defined, arg-type]
-            films.append(film.video)  # type: ignore[attr-defined]
+    def keep(video: object) -> None:
+        if not videos:
+            write_video(data / "videos" / f"{video.video}.mp4", video, 8)  # type: ignore[attr-defined, arg-type]
+            videos.append(video.video)  # type: ignore[attr-defined]
 
     write_shapes(data, config, ("appearance_grid", "regions"), keep)
     rows = [json.loads(line) for line in (data / "captions.jsonl").read_text().splitlines()]
@@ -402,7 +402,7 @@ def test_from_films_to_figures_by_the_commands(tmp_path: Path) -> None:
     for words in (
         ["research", "pos-stats", tmp_path / "run", "--output", tmp_path / "words.png"],
         ["research", "temporal-order", tmp_path / "run"],
-        ["research", "heatmap", tmp_path / "run", films[0], "--output", tmp_path / "heat.png", "--beam", "1"],
+        ["research", "heatmap", tmp_path / "run", videos[0], "--output", tmp_path / "heat.png", "--beam", "1"],
     ):
         done = CliRunner().invoke(app, [str(word) for word in words])
         assert done.exit_code == 0, done.output

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from films import numbered, write_film
+from tests.videos import numbered, write_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.research.study.commands import draw_study, read_judgements
@@ -101,7 +101,7 @@ def test_a_seed_draws_the_same_study_again_and_another_seed_another() -> None:
 
 
 def test_videos_and_frames_are_inside_the_page(tmp_path: Path) -> None:
-    write_film(tmp_path / "a.mp4", [numbered(index) for index in range(6)])
+    write_video(tmp_path / "a.mp4", [numbered(index) for index in range(6)])
     said = write(tmp_path / "said.json", {"a": "one"})
     for show, sign in (("videos", "data:video/mp4;base64,"), ("frames", "data:image/jpeg;base64,")):
         words = [

@@ -1,4 +1,4 @@
-"""Training on drawn films: what is learned, what is kept, what is refused."""
+"""Training on drawn videos: what is learned, what is kept, what is refused."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conftest import noise_stream
+from tests.conftest import noise_stream
 from watchword.config import Phase, Recipe, Sampling, Schedule
 from watchword.data.dataset import Slot, keep_frames
 from watchword.decoding import Hypotheses, StepModel, mbr_decode, rescore, teacher_force
@@ -201,11 +201,11 @@ def test_a_run_can_start_from_the_weights_of_another(shapes: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("model", [SMALL, SMALL | {"name": "refocus", "variant": "kbigru", "spatial": "none"}])
-def test_words_alone_are_learned_of_films_that_nobody_has(shapes: Path, tmp_path: Path, model: dict[str, Any]) -> None:
+def test_text_only_training_learns_captions_without_videos(shapes: Path, tmp_path: Path, model: dict[str, Any]) -> None:
     lines = (shapes / "captions.jsonl").read_text().splitlines()
-    films = [json.loads(line) for line in lines]
-    unseen = [film | {"video": f"unseen_{film['video']}"} for film in films]
-    (tmp_path / "text.jsonl").write_text("".join(json.dumps(film) + "\n" for film in unseen))
+    videos = [json.loads(line) for line in lines]
+    unseen = [video | {"video": f"unseen_{video['video']}"} for video in videos]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(video) + "\n" for video in unseen))
     data = {"captions": tmp_path / "text.jsonl", "store": shapes / "store", "min_count": 1, "text_only": True}
     phases = [{"epochs": 8, "learning_rate": 0.03}]
     loop.train(recipe(shapes, data=data, model=model, phases=phases), tmp_path / "text_only")
@@ -241,9 +241,9 @@ def test_captions_vote_in_validation_only_where_they_choose_the_weights(
 ) -> None:
     asked: list[int] = []
 
-    def noted(speaker: StepModel, streams: Streams, num_captions: int, max_words: int, **named: Any) -> Hypotheses:
+    def noted(model: StepModel, streams: Streams, num_captions: int, max_words: int, **named: Any) -> Hypotheses:
         asked.append(num_captions)
-        return mbr_decode(speaker, streams, num_captions, max_words, **named)
+        return mbr_decode(model, streams, num_captions, max_words, **named)
 
     monkeypatch.setattr("watchword.training.evaluation.mbr_decode", noted)
     loop.train(recipe(shapes, phases=[{"epochs": 1}], selection={"by": by, "mbr_samples": 7}), tmp_path / "run")
@@ -399,7 +399,7 @@ def test_an_ensemble_of_runs_is_evaluated_as_one(shapes: Path, tmp_path: Path) -
     assert result.runs == ("run1", "run2")
 
 
-def test_the_losses_of_films_add_up_to_the_validation_loss(shapes: Path, tmp_path: Path) -> None:
+def test_the_losses_of_videos_add_up_to_the_validation_loss(shapes: Path, tmp_path: Path) -> None:
     run = loop.train(recipe(shapes, phases=[{"epochs": 1}]), tmp_path / "run")
     clips = open_split([run], "val")[0].split("val")
     losses, words = video_losses(run, clips)
@@ -445,7 +445,7 @@ def toy() -> tuple[Any, Batch]:
     return model, Batch(("a", "b"), {"appearance": noise_stream([3, 2])}, captions)
 
 
-def test_a_glimpse_holds_the_asked_share_of_every_films_time_steps_in_their_order() -> None:
+def test_the_frame_keep_rate_keeps_its_share_of_every_videos_time_steps_in_order() -> None:
     lengths = torch.tensor([7, 3, 1])
     mask = torch.arange(7) < lengths.unsqueeze(-1)  # (B, F)
     times = torch.arange(7.0).expand(3, 7)

@@ -1,4 +1,4 @@
-"""Films of every kind, whole and broken, give the frame that is on screen at the asked-for time, or one clear line."""
+"""Videos of every kind, whole and broken, give the frame that is on screen at the asked-for time, or one clear line."""
 
 import os
 import struct
@@ -11,8 +11,8 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from tests.films import number_of, numbered, write_film, write_tone
 
+from tests.videos import number_of, numbered, write_tone, write_video
 from watchword.errors import WatchwordError
 from watchword.video import (
     At,
@@ -38,7 +38,7 @@ from watchword.video import (
 )
 from watchword.video.reader import packets_to_decode
 
-ODD_FILMS = Path(__file__).parents[1] / ".." / "shared" / "data" / "decode"
+ODD_VIDEOS = Path(__file__).parents[1] / ".." / "shared" / "data" / "decode"
 NUMBERS = [numbered(index) for index in range(100)]
 GRAIN = np.random.default_rng(0).integers(0, 28, (100, 96, 128, 3), np.uint8)
 GRAINY = [picture + grain for picture, grain in zip(NUMBERS, GRAIN, strict=True)]  # frames that take up some bytes
@@ -50,20 +50,20 @@ def numbers(path: Path, plan: Plan) -> list[int]:
 
 @pytest.fixture
 def plain_passes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """One entry for each pass over a film: was every packet decoded?"""
+    """One entry for each pass over a video: was every packet decoded?"""
     passes: list[bool] = []
     original = reader._decoded
 
-    def recorded(path: Path, film: object, expected: object, *rest: object) -> object:
+    def recorded(path: Path, video: object, expected: object, *rest: object) -> object:
         passes.append(expected is None)
-        return original(path, film, expected, *rest)
+        return original(path, video, expected, *rest)
 
     monkeypatch.setattr(reader, "_decoded", recorded)
     return passes
 
 
 def plainly(path: Path) -> list[tuple[int, np.ndarray]]:
-    """Every frame of a film, decoded and converted by PyAV alone."""
+    """Every frame of a video, decoded and converted by PyAV alone."""
     with av.open(str(path)) as container:
         return [(frame.pts, frame.to_ndarray(format="rgb24")) for frame in container.decode(video=0)]
 
@@ -90,7 +90,7 @@ def test_a_plan_gives_the_times_worked_out_by_hand(plan: Plan, expected: list[fl
     assert plan.times(TIMELINE) == pytest.approx(expected)
 
 
-def test_a_plan_begins_where_the_film_begins() -> None:
+def test_a_plan_begins_where_the_video_begins() -> None:
     late = Timeline(TIMELINE.times + 5, 7.0)
     assert Uniform(2).times(late) == pytest.approx([5.5, 6.5])
     assert Rate(1).times(late) == pytest.approx([5.0, 6.0])
@@ -121,9 +121,9 @@ def test_a_plan_or_size_that_makes_no_sense_is_refused_when_it_is_made(make: obj
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm", "mov"])
 def test_a_variable_frame_rate_shows_the_last_frame_that_began(tmp_path: Path, suffix: str) -> None:
     codec = "libvpx" if suffix == "webm" else "libx264"
-    film = write_film(tmp_path / f"x.{suffix}", NUMBERS[:6], [0, 40, 400, 1000, 1040, 3000], codec=codec)
-    assert read_timeline(film).times == pytest.approx([0, 0.04, 0.4, 1.0, 1.04, 3.0], abs=1e-3)
-    assert numbers(film, At((0.0, 0.039, 0.04, 0.3, 0.4, 0.999, 1.0, 1.02, 2.9, 3.0, 99.0))) == [
+    video = write_video(tmp_path / f"x.{suffix}", NUMBERS[:6], [0, 40, 400, 1000, 1040, 3000], codec=codec)
+    assert read_timeline(video).times == pytest.approx([0, 0.04, 0.4, 1.0, 1.04, 3.0], abs=1e-3)
+    assert numbers(video, At((0.0, 0.039, 0.04, 0.3, 0.4, 0.999, 1.0, 1.02, 2.9, 3.0, 99.0))) == [
         0,
         0,
         1,
@@ -136,13 +136,13 @@ def test_a_variable_frame_rate_shows_the_last_frame_that_began(tmp_path: Path, s
         5,
         5,
     ]
-    shown = read_frames(film, At((0.3, 2.9)))
+    shown = read_frames(video, At((0.3, 2.9)))
     assert shown.times == pytest.approx([0.04, 1.04], abs=1e-3)
 
 
-def test_ten_frames_a_second_of_a_25_fps_film_are_at_their_times_not_at_every_second_frame(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:50])
-    assert numbers(film, Rate(10)) == [0, 2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 30, 32, 35, 37, 40, 42, 45, 47]
+def test_ten_frames_a_second_of_a_25_fps_video_are_at_their_times_not_at_every_second_frame(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:50])
+    assert numbers(video, Rate(10)) == [0, 2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 30, 32, 35, 37, 40, 42, 45, 47]
 
 
 CODECS = [
@@ -176,28 +176,28 @@ def test_sparse_reading_gives_the_very_pixels_of_plain_decoding(
         pytest.skip(f"this PyAV has no encoder {codec}")
     monkeypatch.setattr(reader, "FAR", far)
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
-    film = write_film(tmp_path / name, NUMBERS, codec=codec, options=options, pixels=pixels)
-    plain = plainly(film)
+    video = write_video(tmp_path / name, NUMBERS, codec=codec, options=options, pixels=pixels)
+    plain = plainly(video)
     assert len(plain) == 100
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for step in (1, 7, 33):
-            found = read_frames(film, Stride(step))
+            found = read_frames(video, Stride(step))
             assert len(found.pictures) == len(plain[::step])
             for index, (picture, (_, expected)) in enumerate(zip(found.pictures, plain[::step], strict=True)):
                 np.testing.assert_array_equal(picture, expected, err_msg=f"frame {index * step} of {codec}")
-        assert numbers(film, Uniform(3)) == [16, 50, 83]
+        assert numbers(video, Uniform(3)) == [16, 50, 83]
     refreshes = "intra-refresh" in str(options)  # its key frames are not whole: the plain way finds the frames
     assert plain_passes.count(True) == (4 if name == "x.avi" else 3 if refreshes else 0)
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
-def test_of_a_long_film_only_what_lies_around_the_wanted_frames_is_read(
+def test_of_a_long_video_only_what_lies_around_the_wanted_frames_is_read(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = [numbered(index % 256, 64, 32) for index in range(2000)]
     options = {"preset": "ultrafast", "x264-params": "keyint=37:scenecut=0:bframes=3:open-gop=1"}
-    film = write_film(tmp_path / f"long.{suffix}", small, options=options)
+    video = write_video(tmp_path / f"long.{suffix}", small, options=options)
     read: list[int] = []
     original = reader._packets
 
@@ -209,7 +209,7 @@ def test_of_a_long_film_only_what_lies_around_the_wanted_frames_is_read(
     monkeypatch.setattr(reader, "_packets", counted)
     wanted = [300, 1000, 1111, 1999]
     plan = At(tuple(index * 0.04 for index in wanted))
-    assert numbers(film, plan) == [index % 256 for index in wanted]
+    assert numbers(video, plan) == [index % 256 for index in wanted]
     assert len(read) < 4 * 3 * 37 + reader.FAR  # three groups for each, and the way from 1000 to 1111 on foot
     jump = reader._jump
 
@@ -220,11 +220,11 @@ def test_of_a_long_film_only_what_lies_around_the_wanted_frames_is_read(
 
     monkeypatch.setattr(reader, "_jump", misled)  # it lands one packet further than it says
     read.clear()
-    assert numbers(film, plan) == [index % 256 for index in wanted]
+    assert numbers(video, plan) == [index % 256 for index in wanted]
     assert len(read) > 1900
 
 
-def test_of_a_film_only_the_groups_with_wanted_frames_are_decoded() -> None:
+def test_of_a_video_only_the_groups_with_wanted_frames_are_decoded() -> None:
     #            I  P  B  B   I  B  B  P   I  P    open groups: the B after the second I are shown before it
     ticks = np.array([0, 3, 1, 2, 6, 4, 5, 7, 8, 9])
     keys = np.array([1, 0, 0, 0, 1, 0, 0, 0, 1, 0], bool)
@@ -240,41 +240,41 @@ def test_of_a_film_only_the_groups_with_wanted_frames_are_decoded() -> None:
     assert needed(2, 7) == [0, 1, 2, 3, 4, 5, 6, 7]  # nothing is left out of two groups in a row
 
 
-def test_a_film_that_starts_late_counts_from_its_own_start(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.ts", NUMBERS[:25], [5000 + 40 * index for index in range(25)])
-    assert read_timeline(film).times[[0, -1]] == pytest.approx([0.0, 0.96], abs=1e-3)
-    assert numbers(film, At((0.0, 0.5, 0.96))) == [0, 12, 24]
+def test_a_video_that_starts_late_counts_from_its_own_start(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.ts", NUMBERS[:25], [5000 + 40 * index for index in range(25)])
+    assert read_timeline(video).times[[0, -1]] == pytest.approx([0.0, 0.96], abs=1e-3)
+    assert numbers(video, At((0.0, 0.5, 0.96))) == [0, 12, 24]
 
 
 def test_pictures_that_begin_after_the_sound_keep_their_distance(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", NUMBERS[:10], [500 + 40 * index for index in range(10)], tone=440)
-    assert read_timeline(film).times[0] == pytest.approx(0.5, abs=0.03)
-    assert numbers(film, At((0.0, 0.6)))[0] == 0  # before the first frame is the first frame
+    video = write_video(tmp_path / "x.mkv", NUMBERS[:10], [500 + 40 * index for index in range(10)], tone=440)
+    assert read_timeline(video).times[0] == pytest.approx(0.5, abs=0.03)
+    assert numbers(video, At((0.0, 0.6)))[0] == 0  # before the first frame is the first frame
 
 
-def test_a_film_without_a_duration_in_its_header_is_measured(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", NUMBERS[:50], container_options={"live": "1"})
-    with av.open(str(film)) as container:
+def test_a_video_without_a_duration_in_its_header_is_measured(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.mkv", NUMBERS[:50], container_options={"live": "1"})
+    with av.open(str(video)) as container:
         assert container.duration is None
-    assert probe(film).duration_seconds == pytest.approx(2.0, abs=0.01)
-    assert numbers(film, Uniform(2)) == [12, 37]
+    assert probe(video).duration_seconds == pytest.approx(2.0, abs=0.01)
+    assert numbers(video, Uniform(2)) == [12, 37]
 
 
 def test_an_edit_list_hides_what_it_cuts(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:50], options={"bf": "0", "g": "50"})
-    data = bytearray(film.read_bytes())
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:50], options={"bf": "0", "g": "50"})
+    data = bytearray(video.read_bytes())
     place = data.index(b"elst")  # version+flags, count, then duration, media time, rate
     version, count, duration, begin = struct.unpack(">IIIi", data[place + 4 : place + 20])
     assert (version, count, begin) == (0, 1, 0)
-    data[place + 12 : place + 20] = struct.pack(">Ii", duration - 1000, 16_000)  # from the film's second second on
-    film.write_bytes(data)
-    assert len(read_timeline(film).times) == 25
-    assert numbers(film, At((0.0, 0.4))) == [25, 35]
+    data[place + 12 : place + 20] = struct.pack(">Ii", duration - 1000, 16_000)  # from the video's second second on
+    video.write_bytes(data)
+    assert len(read_timeline(video).times) == 25
+    assert numbers(video, At((0.0, 0.4))) == [25, 35]
 
 
 def test_raw_streams_without_times_are_shown_at_their_rate(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.h264", NUMBERS[:50], container_format="h264", options={"bf": "2"})
-    assert numbers(film, Stride(10)) == [0, 10, 20, 30, 40]
+    video = write_video(tmp_path / "x.h264", NUMBERS[:50], container_format="h264", options={"bf": "2"})
+    assert numbers(video, Stride(10)) == [0, 10, 20, 30, 40]
 
 
 # Shapes, turns and colours.
@@ -310,48 +310,48 @@ def corners(picture: np.ndarray) -> str:
         ({"degrees": 0, "vflip": True}, "BWRG", None),
     ],
 )
-def test_a_film_is_shown_upright(tmp_path: Path, rotation: dict, expected: str, degrees: int | None) -> None:
-    film = write_film(tmp_path / "x.mp4", [quadrants()] * 3, pixels="yuv444p", rotation=rotation)
-    (picture,) = read_frames(film, Uniform(1)).pictures
+def test_a_video_is_shown_upright(tmp_path: Path, rotation: dict, expected: str, degrees: int | None) -> None:
+    video = write_video(tmp_path / "x.mp4", [quadrants()] * 3, pixels="yuv444p", rotation=rotation)
+    (picture,) = read_frames(video, Uniform(1)).pictures
     assert corners(picture) == expected
     turned = expected in {"GWRB", "BRWG"}
     assert picture.shape == ((64, 32, 3) if turned else (32, 64, 3))
-    info = probe(film)
+    info = probe(video)
     assert (info.width, info.height) == ((32, 64) if turned else (64, 32))
     if degrees is not None:
         assert info.rotation == degrees
-    assert read_frames(film, Uniform(1), ShortSide(16)).pictures.shape[1:3] == ((32, 16) if turned else (16, 32))
+    assert read_frames(video, Uniform(1), ShortSide(16)).pictures.shape[1:3] == ((32, 16) if turned else (16, 32))
 
 
 def test_sizes_squash_or_scale_or_crop(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", [quadrants(120, 60)], pixels="yuv444p")
+    video = write_video(tmp_path / "x.mp4", [quadrants(120, 60)], pixels="yuv444p")
     shapes = {
-        size: read_frames(film, Uniform(2), size).pictures.shape
+        size: read_frames(video, Uniform(2), size).pictures.shape
         for size in (Squash(30, 50), ShortSide(24), CentreCrop(24))
     }
     assert list(shapes.values()) == [(2, 50, 30, 3), (2, 24, 48, 3), (2, 24, 24, 3)]
-    assert all(corners(read_frames(film, Uniform(1), size).pictures[0]) == "RGBW" for size in shapes)
+    assert all(corners(read_frames(video, Uniform(1), size).pictures[0]) == "RGBW" for size in shapes)
     wide = np.zeros((60, 120, 3), np.uint8)
     wide[:, 30:90] = 255  # the middle square is all white
-    film = write_film(tmp_path / "y.mp4", [wide], pixels="yuv444p")
-    assert read_frames(film, Uniform(1), CentreCrop(30)).pictures[0, :, 2:-2].min() > 230
+    video = write_video(tmp_path / "y.mp4", [wide], pixels="yuv444p")
+    assert read_frames(video, Uniform(1), CentreCrop(30)).pictures[0, :, 2:-2].min() > 230
 
 
 def test_pixels_that_are_not_square_are_made_square(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", [quadrants()], options={"x264-params": "sar=2/1"})
-    assert (probe(film).width, probe(film).height) == (128, 32)
-    assert read_frames(film, Uniform(1)).pictures.shape == (1, 32, 128, 3)
+    video = write_video(tmp_path / "x.mp4", [quadrants()], options={"x264-params": "sar=2/1"})
+    assert (probe(video).width, probe(video).height) == (128, 32)
+    assert read_frames(video, Uniform(1)).pictures.shape == (1, 32, 128, 3)
 
 
 @pytest.mark.parametrize("pixels", ["yuv420p", "yuv444p", "yuv420p10le", "yuvj420p", "yuv422p10le"])
 def test_colours_survive_every_layout_depth_and_range(tmp_path: Path, pixels: str) -> None:
     colour = np.array([200, 120, 40], np.uint8)
-    film = write_film(tmp_path / "x.mp4", [np.broadcast_to(colour, (64, 64, 3)).copy()], pixels=pixels)
-    picture = read_frames(film, Uniform(1)).pictures[0]
+    video = write_video(tmp_path / "x.mp4", [np.broadcast_to(colour, (64, 64, 3)).copy()], pixels=pixels)
+    picture = read_frames(video, Uniform(1)).pictures[0]
     assert np.abs(picture[16:48, 16:48].astype(int) - colour).max() <= 6
 
 
-def test_a_film_that_says_bt709_is_converted_as_bt709(tmp_path: Path) -> None:
+def test_a_video_that_says_bt709_is_converted_as_bt709(tmp_path: Path) -> None:
     yuv = np.concatenate(
         [np.full((64, 64), 63, np.uint8), np.full((16, 64), 102, np.uint8), np.full((16, 64), 240, np.uint8)]
     )
@@ -367,19 +367,19 @@ def test_a_film_that_says_bt709_is_converted_as_bt709(tmp_path: Path) -> None:
 
 
 def test_one_pixel_one_frame_and_more_frames_than_there_are(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", [np.full((1, 1, 3), 200, np.uint8)], pixels="yuv444p")
-    frames = read_frames(film, Uniform(5))
+    video = write_video(tmp_path / "x.mkv", [np.full((1, 1, 3), 200, np.uint8)], pixels="yuv444p")
+    frames = read_frames(video, Uniform(5))
     assert frames.pictures.shape == (5, 1, 1, 3)
     assert frames.times.tolist() == [0.0] * 5
     assert abs(int(frames.pictures.mean()) - 200) < 4
 
 
-def test_gifs_and_photographs_are_films(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.gif", NUMBERS[:4], [0, 120, 240, 360], codec="gif", pixels="rgb8")
-    assert numbers(film, At((0.0, 0.13, 0.3, 5.0))) == [0, 1, 2, 3]
+def test_gifs_and_photographs_are_videos(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.gif", NUMBERS[:4], [0, 120, 240, 360], codec="gif", pixels="rgb8")
+    assert numbers(video, At((0.0, 0.13, 0.3, 5.0))) == [0, 1, 2, 3]
     photographs = (("x.png", "png", "rgb24"), ("x%03d.png", "png", "rgb24"), ("x.jpg", "mjpeg", "yuvj420p"))
     for name, codec, pixels in photographs:
-        write_film(tmp_path / "photo.mov", [numbered(77)], codec=codec, pixels=pixels)
+        write_video(tmp_path / "photo.mov", [numbered(77)], codec=codec, pixels=pixels)
         with av.open(str(tmp_path / "photo.mov")) as container:
             (tmp_path / name).write_bytes(bytes(next(container.demux(video=0))))
         assert numbers(tmp_path / name, Uniform(2)) == [77, 77]
@@ -389,28 +389,28 @@ def test_gifs_and_photographs_are_films(tmp_path: Path) -> None:
 
 
 def test_several_views_in_one_decoding_equal_each_alone(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS)
+    video = write_video(tmp_path / "x.mp4", NUMBERS)
     views = {"few": View(Uniform(7), CentreCrop(32)), "many": View(Rate(12), Squash(40, 20)), "all": View(Stride(1))}
     found: dict[str, list] = {name: [] for name in views}
-    for name, frames in watch(film, views, chunk=10):
+    for name, frames in watch(video, views, chunk=10):
         assert len(frames.pictures) <= 10
         found[name].append(frames)
     for name, view in views.items():
-        alone = read_frames(film, view.plan, view.size)
+        alone = read_frames(video, view.plan, view.size)
         np.testing.assert_array_equal(np.concatenate([frames.pictures for frames in found[name]]), alone.pictures)
         np.testing.assert_array_equal(np.concatenate([frames.times for frames in found[name]]), alone.times)
 
 
-def test_chunks_come_before_the_film_is_read_to_its_end(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS)
-    chunks = iterate_frames(film, Stride(1), chunk=8)
+def test_chunks_come_before_the_video_is_read_to_its_end(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.mp4", NUMBERS)
+    chunks = iterate_frames(video, Stride(1), chunk=8)
     assert [number_of(picture) for picture in next(chunks).pictures] == list(range(8))
     chunks.close()
 
 
 def test_more_threads_change_nothing(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS)
-    one, three = (read_frames(film, Uniform(9), threads=threads) for threads in (1, 3))
+    video = write_video(tmp_path / "x.mp4", NUMBERS)
+    one, three = (read_frames(video, Uniform(9), threads=threads) for threads in (1, 3))
     np.testing.assert_array_equal(one.pictures, three.pictures)
 
 
@@ -425,19 +425,19 @@ def pitch(samples: np.ndarray, rate: int) -> float:
 @pytest.mark.parametrize("rate", [16_000, 22_050])
 def test_sound_is_mono_at_the_asked_for_rate(tmp_path: Path, suffix: str, rate: int) -> None:
     codec = "libvpx" if suffix == "webm" else "libx264"
-    film = write_film(tmp_path / f"x.{suffix}", NUMBERS[:25], codec=codec, tone=440)
-    sound = read_audio(film, rate)
+    video = write_video(tmp_path / f"x.{suffix}", NUMBERS[:25], codec=codec, tone=440)
+    sound = read_audio(video, rate)
     assert sound.dtype == np.float32
     assert sound.ndim == 1
     assert len(sound) / rate == pytest.approx(1.0, abs=0.06)
     assert pitch(sound, rate) == pytest.approx(440, abs=2)
     assert np.abs(sound).max() == pytest.approx(0.5, abs=0.06)
-    np.testing.assert_array_equal(np.concatenate(list(iterate_audio(film, rate, chunk=1000))), sound)
+    np.testing.assert_array_equal(np.concatenate(list(iterate_audio(video, rate, chunk=1000))), sound)
 
 
 def test_sound_that_begins_late_begins_late(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", NUMBERS[:50], tone=440, tone_start=1.0)
-    sound = read_audio(film)
+    video = write_video(tmp_path / "x.mkv", NUMBERS[:50], tone=440, tone_start=1.0)
+    sound = read_audio(video)
     assert np.abs(sound[:15_000]).max() < 0.01
     assert np.abs(sound[17_000:31_000]).max() > 0.4
     assert len(sound) / 16_000 == pytest.approx(2.0, abs=0.06)
@@ -463,8 +463,8 @@ def pcm(path: Path, pieces: list[tuple[float, np.ndarray]], rate: int, layout: s
 
 def test_mono_is_the_mean_of_the_channels_and_never_louder(tmp_path: Path) -> None:
     stereo = np.stack([np.full(1600, 1.0), np.full(1600, 0.5)])
-    film = pcm(tmp_path / "x.mkv", [(0.0, stereo)], 16_000, "stereo")
-    np.testing.assert_allclose(read_audio(film), np.full(1600, 0.75), atol=1e-6)
+    video = pcm(tmp_path / "x.mkv", [(0.0, stereo)], 16_000, "stereo")
+    np.testing.assert_allclose(read_audio(video), np.full(1600, 0.75), atol=1e-6)
 
 
 def test_sound_that_is_already_right_passes_unchanged(tmp_path: Path) -> None:
@@ -486,11 +486,11 @@ def test_a_hole_of_hours_is_closed_and_not_filled(tmp_path: Path) -> None:
     assert len(read_audio(pcm(tmp_path / "x.mkv", [(0.0, loud), (9000.0, loud)], 16_000, "mono"))) == 3200
 
 
-def test_a_silent_film_has_no_samples(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:3])
-    assert read_audio(film).shape == (0,)
-    assert list(iterate_audio(film)) == []
-    assert not probe(film).has_audio
+def test_a_silent_video_has_no_samples(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:3])
+    assert read_audio(video).shape == (0,)
+    assert list(iterate_audio(video)) == []
+    assert not probe(video).has_audio
 
 
 def audio_only(path: Path, *, cover: bool = False) -> Path:
@@ -515,42 +515,42 @@ def test_a_file_with_sound_only_is_refused_and_says_what_is_in_it(tmp_path: Path
     assert pitch(read_audio(path), 16_000) == pytest.approx(440, abs=3)
 
 
-def test_the_cover_of_a_song_is_not_a_film(tmp_path: Path) -> None:
+def test_the_cover_of_a_song_is_not_a_video(tmp_path: Path) -> None:
     path = audio_only(tmp_path / "x.mp4", cover=True)
     with pytest.raises(WatchwordError, match=r"no video stream \(1 audio stream, 1 cover picture found\)"):
         probe(path)
 
 
-# Broken films.
+# Broken videos.
 
 
 @pytest.mark.parametrize(("name", "options"), [("x.mp4", {"movflags": "faststart"}), ("x.mkv", {}), ("x.ts", {})])
-def test_a_film_cut_short_gives_its_good_frames_and_a_warning(tmp_path: Path, name: str, options: dict) -> None:
-    film = write_film(tmp_path / name, GRAINY, container_options=options, options={"g": "10", "bf": "2"})
-    whole = film.read_bytes()
-    film.write_bytes(whole[: len(whole) * 6 // 10])
+def test_a_video_cut_short_gives_its_good_frames_and_a_warning(tmp_path: Path, name: str, options: dict) -> None:
+    video = write_video(tmp_path / name, GRAINY, container_options=options, options={"g": "10", "bf": "2"})
+    whole = video.read_bytes()
+    video.write_bytes(whole[: len(whole) * 6 // 10])
     lines: list[str] = []
-    found = read_frames(film, Stride(1), report=lines.append)
+    found = read_frames(video, Stride(1), report=lines.append)
     seen = [number_of(picture) for picture in found.pictures]
     assert 40 < len(set(seen)) < 75
     assert seen[:40] == list(range(40))
-    assert read_frames(film, Uniform(6), report=lines.append).pictures.shape[0] == 6
+    assert read_frames(video, Uniform(6), report=lines.append).pictures.shape[0] == 6
     if name != "x.ts":  # a transport stream has no length to fall short of
         assert lines
-        assert str(film) in lines[0]
-        assert probe(film).warnings
+        assert str(video) in lines[0]
+        assert probe(video).warnings
         with pytest.warns(DamagedVideo, match=r"x\.m"):
-            read_frames(film, Uniform(2))
+            read_frames(video, Uniform(2))
 
 
-def test_a_film_with_a_hole_gives_the_frames_around_it_and_a_warning(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", GRAINY, options={"g": "5"})
-    data = bytearray(film.read_bytes())
+def test_a_video_with_a_hole_gives_the_frames_around_it_and_a_warning(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "x.mp4", GRAINY, options={"g": "5"})
+    data = bytearray(video.read_bytes())
     middle = len(data) // 2
     data[middle : middle + 3000] = bytes(range(250)) * 12
-    film.write_bytes(data)
+    video.write_bytes(data)
     lines: list[str] = []
-    seen = [number_of(picture) for picture in read_frames(film, Stride(1), report=lines.append).pictures]
+    seen = [number_of(picture) for picture in read_frames(video, Stride(1), report=lines.append).pictures]
     assert {0, 20, 99} <= set(seen)
     assert len(set(seen)) > 50
     assert lines
@@ -559,7 +559,7 @@ def test_a_film_with_a_hole_gives_the_frames_around_it_and_a_warning(tmp_path: P
 def test_random_damage_never_brings_anything_but_frames_or_one_clear_line(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     sources = [
-        write_film(tmp_path / name, NUMBERS[:20], tone=440, container_options=options)
+        write_video(tmp_path / name, NUMBERS[:20], tone=440, container_options=options)
         for name, options in (("x.mp4", {"movflags": "faststart"}), ("x.mkv", {}), ("x.ts", {}))
     ]
     for trial in range(60):
@@ -579,10 +579,10 @@ def test_random_damage_never_brings_anything_but_frames_or_one_clear_line(tmp_pa
 
 
 def test_ffmpeg_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:50], container_options={"movflags": "faststart"})
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:50], container_options={"movflags": "faststart"})
     capfd.readouterr()
-    film.write_bytes(film.read_bytes()[:-500])
-    read_frames(film, Stride(1), report=lambda line: None)
+    video.write_bytes(video.read_bytes()[:-500])
+    read_frames(video, Stride(1), report=lambda line: None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -593,13 +593,13 @@ def test_ffmpeg_says_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFix
     ("name", "content", "line"),
     [
         ("empty.mp4", b"", "the file is empty"),
-        ("text.mp4", b"once upon a time there was a film\n" * 100, "FFmpeg finds no video in it"),
+        ("text.mp4", b"once upon a time there was a video\n" * 100, "FFmpeg finds no video in it"),
         ("noise.mp4", bytes(range(256)) * 64, "FFmpeg finds no video in it"),
         ("zeros.mp4", bytes(100_000), "cannot read"),
         ("text.txt", b"\x1b[31mred\n" * 100, "cannot read"),
     ],
 )
-def test_what_is_not_a_film_gives_one_clear_line(tmp_path: Path, name: str, content: bytes, line: str) -> None:
+def test_what_is_not_a_video_gives_one_clear_line(tmp_path: Path, name: str, content: bytes, line: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(WatchwordError, match=line) as caught:
         read_frames(tmp_path / name, Uniform(2))
@@ -620,7 +620,7 @@ LISTS = {
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("suffix", ["", ".mp4"])
 def test_a_list_of_other_files_is_refused_unopened(tmp_path: Path, name: str, suffix: str) -> None:
-    secret = write_film(tmp_path / "secret.ts", NUMBERS[:25])
+    secret = write_video(tmp_path / "secret.ts", NUMBERS[:25])
     path = tmp_path / (name + suffix)
     path.write_text(LISTS[name].format(secret=secret))
     if not suffix and name in {"x.m3u8", "x.ffconcat"}:  # the danger is real: FFmpeg alone does read the other file
@@ -634,21 +634,21 @@ def test_a_file_named_like_an_address_or_a_pattern_is_only_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:3]).read_bytes()
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:3]).read_bytes()
     for name in ("http:x.mp4", "pipe:0", "concat:a.ts|b.ts", "-i", "frame%03d.mp4", "data:text,x"):
-        Path(name).write_bytes(film)
+        Path(name).write_bytes(video)
         assert numbers(Path(name), At((0.0,))) == [0]
     with pytest.raises(WatchwordError, match="no such file"):
         probe("http://127.0.0.1:9/x.mp4")
 
 
 def test_names_of_any_bytes_are_read_and_shown_on_one_line(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mp4", NUMBERS[:3]).read_bytes()
+    video = write_video(tmp_path / "x.mp4", NUMBERS[:3]).read_bytes()
     for name in (b"caf\xe9 \xff.mp4", b"two\nlines\x1b[31m.mp4", "видео 🎬.mp4".encode()):
         path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
-        path.write_bytes(film)
+        path.write_bytes(video)
         assert numbers(path, At((0.0,))) == [0]
-        path.write_bytes(film[:100])
+        path.write_bytes(video[:100])
         with pytest.raises(WatchwordError) as caught:
             probe(path)
         assert str(caught.value).encode("utf-8").isascii() or "видео" in str(caught.value)
@@ -656,7 +656,7 @@ def test_names_of_any_bytes_are_read_and_shown_on_one_line(tmp_path: Path) -> No
 
 
 def test_folders_pipes_devices_and_missing_files_are_refused_at_once(tmp_path: Path) -> None:
-    write_film(tmp_path / "holiday.mp4", NUMBERS[:3])
+    write_video(tmp_path / "holiday.mp4", NUMBERS[:3])
     os.mkfifo(tmp_path / "pipe.mp4")
     for path, line in (
         (tmp_path, "it is a folder"),
@@ -685,34 +685,34 @@ def test_a_picture_that_claims_to_be_huge_is_refused_before_memory_is_taken(tmp_
     (tmp_path / "x.png").write_bytes(png_header(20_000, 20_000))
     with pytest.raises(WatchwordError, match="cannot read"):
         read_frames(tmp_path / "x.png", Uniform(1))
-    film = write_film(tmp_path / "x.mkv", [quadrants()] * 3)
-    data = bytearray(film.read_bytes())
+    video = write_video(tmp_path / "x.mkv", [quadrants()] * 3)
+    data = bytearray(video.read_bytes())
     place = data.index(b"\xb0\x81\x40\xba\x81\x20")  # PixelWidth 64, PixelHeight 32
     data[place : place + 6] = b"\xb0\x82\xff\xff\xba\x80"  # 65535 wide
-    film.write_bytes(data)
+    video.write_bytes(data)
     try:
-        read_frames(film, Uniform(1), report=lambda line: None)
+        read_frames(video, Uniform(1), report=lambda line: None)
     except WatchwordError as error:
         assert "cannot read" in str(error)  # noqa: PT017
 
 
 def test_a_needle_is_not_blown_up_to_a_haystack(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", [np.zeros((8000, 2, 3), np.uint8)], codec="ffv1", pixels="bgr0")
-    assert read_frames(film, Uniform(1), Squash(8, 8)).pictures.shape == (1, 8, 8, 3)
+    video = write_video(tmp_path / "x.mkv", [np.zeros((8000, 2, 3), np.uint8)], codec="ffv1", pixels="bgr0")
+    assert read_frames(video, Uniform(1), Squash(8, 8)).pictures.shape == (1, 8, 8, 3)
     with pytest.raises(WatchwordError, match="ask for a smaller size"):
-        read_frames(film, Uniform(1), CentreCrop(224))
+        read_frames(video, Uniform(1), CentreCrop(224))
 
 
 def test_time_stamps_of_years_are_refused_and_not_waited_for(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "x.mkv", NUMBERS[:3], [0, 40, 10**11])
+    video = write_video(tmp_path / "x.mkv", NUMBERS[:3], [0, 40, 10**11])
     with pytest.raises(WatchwordError, match="time stamps run"):
-        next(iterate_frames(film, Rate(8)))
+        next(iterate_frames(video, Rate(8)))
 
 
-@pytest.mark.parametrize("path", sorted(ODD_FILMS.glob("*")) or [None], ids=lambda path: path and path.name)
-def test_every_odd_film_is_read_or_gives_one_clear_line(path: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", sorted(ODD_VIDEOS.glob("*")) or [None], ids=lambda path: path and path.name)
+def test_every_odd_video_is_read_or_gives_one_clear_line(path: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if path is None:
-        pytest.skip("the odd films of ../shared/data/decode are not here")
+        pytest.skip("the odd videos of ../shared/data/decode are not here")
     if path.name in {"CORRUPT_msrvtt_video1696.mp4", "result.webm"}:
         with pytest.raises(WatchwordError, match=r"^cannot read .*$") as caught:
             probe(path)

@@ -14,8 +14,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from conftest import SHARED
-from films import write_film
+from tests.conftest import SHARED
+from tests.videos import write_video
 from watchword.backbones.regions import CLASSES, Regions
 from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, OnnxGraph, TinyVit5M, with_outputs
 from watchword.backbones.weights import WEIGHTS, weights_file
@@ -275,13 +275,13 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> CountingNetwork:
 def shared_job(store: Path, streams: str, *extra: str) -> Extraction:
     names = streams.split(",")
     words = [f"{name}.backbone={'boxes' if name == 'regions' else 'counting'}" for name in names]
-    words += [f"{name}.moments=6" for name in names]
-    words += ["regions.eye=counting", "regions.every=1", "regions.regions=2"] if "regions" in names else []
+    words += [f"{name}.time_steps=6" for name in names]
+    words += ["regions.region_backbone=counting", "regions.every=1", "regions.regions=2"] if "regions" in names else []
     return Extraction(prepare(store, names, [*words, *extra]))
 
 
 def test_streams_of_one_image_network_cost_one_pass_a_frame(tmp_path: Path, counting: CountingNetwork) -> None:
-    video = write_film(tmp_path / "video.mp4", GREYS)
+    video = write_video(tmp_path / "video.mp4", GREYS)
     streams = "appearance,appearance_token,appearance_grid,appearance_layers,regions"
     extraction = shared_job(tmp_path / "store", streams, "appearance_grid.cells=4", "appearance_layers.every=3")
     assert not extraction.extract(VideoFile("video", video)).problem
@@ -295,7 +295,7 @@ def test_streams_of_one_image_network_cost_one_pass_a_frame(tmp_path: Path, coun
 
 
 def test_a_shared_pass_gives_what_passes_of_their_own_give(tmp_path: Path, counting: CountingNetwork) -> None:
-    video = write_film(tmp_path / "video.mp4", GREYS)
+    video = write_video(tmp_path / "video.mp4", GREYS)
     streams = "appearance,appearance_grid,regions"
     shared_job(tmp_path / "shared", streams).extract(VideoFile("video", video))
     for stream in streams.split(","):
@@ -326,7 +326,7 @@ def test_an_image_of_one_pixel_is_an_image(tmp_path: Path) -> None:
     video = SHARED / "decode" / "bitmap.mp4"
     if not video.exists():
         pytest.skip("shared data is not here")
-    settings = ["appearance.backbone=clip_vit_b16", "appearance.moments=1"]
+    settings = ["appearance.backbone=clip_vit_b16", "appearance.time_steps=1"]
     extraction = Extraction(prepare(tmp_path, ["appearance"], settings))
     assert not extraction.extract(VideoFile("pixel", video)).problem
     assert Store(tmp_path).shape("pixel", "appearance") == (1, 1, 512)

@@ -1,4 +1,4 @@
-"""Films that tests draw themselves, to know what is on screen: a frame carries its number as eight dark/light bars."""
+"""Videos that tests draw themselves, to know what is on screen: a frame carries its number as eight dark/light bars."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -24,7 +24,7 @@ def number_of(picture: Picture) -> int:
     return sum(int(bar[len(bar) // 4 : -len(bar) // 4 or None].mean() > 128) << bit for bit, bar in enumerate(bars))
 
 
-def write_film(
+def write_video(
     path: Path,
     pictures: Sequence[Picture],
     milliseconds: Sequence[int] | None = None,
