@@ -127,6 +127,7 @@ meaning_size = 7
 sharpness = 2.0
 [[phases]]
 averaging = 0.9
+loss = { name = "first_look" }
 [[phases]]
 averaging = 0.99
 [selection]
@@ -140,6 +141,7 @@ def test_old_keys_and_names_are_read_with_a_warning(path: Path) -> None:
         recipe = read_recipe(path, ["data.moments=9"])
     assert (recipe.data.max_time_steps, recipe.data.frame_keep_rate, recipe.data.text_only) == (9, 0.5, True)
     assert [phase.ema_decay for phase in recipe.phases] == [0.9, 0.99]
+    assert recipe.phases[0].loss["name"] == "first_pass"
     assert (recipe.init_from, recipe.selection.mbr_samples) == (path.parent / "runs" / "first", 5)
     name, config = read_model_config(recipe.model)
     assert (name, config.model_dump()["attended_streams"]) == ("embedding_conditioned", ("appearance",))

@@ -25,7 +25,7 @@ from watchword.layers.product_attention import ProductAttention
 from watchword.layers.time_steps import time_step_means
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.losses.objective import Material
-from watchword.losses.refocus import FirstLook, Refocusing, RefocusingSettings, key_frame_loss
+from watchword.losses.refocus import FirstPass, Refocusing, RefocusingSettings, key_frame_loss
 from watchword.models import build_model
 from watchword.models.refocus import Refocus, locations_of
 from watchword.research.papers.refocus import shares
@@ -202,7 +202,7 @@ def test_two_looks_side_by_side_lose_what_each_loses_alone() -> None:
     model, loss = vre().eval(), CrossEntropy(CrossEntropySettings())
     losses, words, _, _ = refocusing().of_captions(model, batch(), sampling_rate=0.0)
     second, _ = loss.of_videos(model, batch(), 0.0)
-    FirstLook(CrossEntropySettings()).begin(model)
+    FirstPass(CrossEntropySettings()).begin(model)
     first, count = loss.of_videos(model, batch(), 0.0)
     torch.testing.assert_close(losses.sum(2), torch.stack([first, second], 1))
     assert torch.equal(words.sum(1), count)
@@ -391,7 +391,7 @@ def schedule(data: Path, **changes: Any) -> Recipe:
         },
         "model": SMALL | {"dropout": 0.2},
         "phases": [
-            {"epochs": 1, "loss": {"name": "first_look"}} | common,
+            {"epochs": 1, "loss": {"name": "first_pass"}} | common,
             {"epochs": 2, "loss": {"name": "refocusing"}, "forget_best": True} | common,
             # it learns nothing: were the best of the joint phase still the best, the last phase would begin with it
             {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common | {"learning_rate": 1e-9},
@@ -505,7 +505,7 @@ def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path)
 @pytest.mark.parametrize("benchmark", ["msvd", "msrvtt"])
 def test_the_recipe_holds_the_schedule_of_the_paper(benchmark: str) -> None:
     recipe = read_recipe(Path(__file__).parents[1] / "recipes" / f"{benchmark}_refocus.toml")
-    names = ["first_look", "refocusing", "fixed_focus", "reinforce"]
+    names = ["first_pass", "refocusing", "fixed_focus", "reinforce"]
     assert [phase.loss["name"] for phase in recipe.phases] == names
     assert recipe.phases[0].epochs == 5
     assert recipe.phases[1].loss["beta"] == 0.03

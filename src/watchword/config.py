@@ -75,7 +75,11 @@ RENAMED_KEYS = {
     "model.sharpness": "gamma",
     "model.looks": "attended_streams",
 }
-RENAMED_VALUES = {("model.name", "gist"): "embedding_conditioned", ("model.hard", "places"): "locations"}
+RENAMED_VALUES = {
+    ("model.name", "gist"): "embedding_conditioned",
+    ("model.hard", "places"): "locations",
+    ("phases.*.loss.name", "first_look"): "first_pass",
+}
 
 
 def rename_keys(values: dict[str, Any], *, warn: bool = True) -> None:

@@ -1,11 +1,11 @@
-"""Learning where to look again: cross entropy of two looks, and a reward for the key frame between them.
+"""Losses of refocus: cross entropy of two passes over the video, and a reward for the key frame between them.
 
 Shi et al., Watch It Twice, ACM MM 2019, arXiv:1907.12905, Sec. 3.4 and 4.2; docs/papers/refocus.md.
 
 | paper | line |
 |---|---|
-| Sec. 4.2, the first five epochs: Eq. 17 alone | `FirstLook` |
-| Eq. 17, 18: cross entropy of each look | `TwoLooks.of_captions` |
+| Sec. 4.2, the first five epochs: Eq. 17 alone | `FirstPass` |
+| Eq. 17, 18: cross entropy of each pass | `TwoPasses.of_captions` |
 | Eq. 20: R_e, and R_e-1 kept for each caption | `Refocusing.reward`, the buffer `rewards` |
 | Eq. 19, 21: L_R+ | `key_frame_loss` |
 | Eq. 22 | `Refocusing.forward` |
@@ -36,10 +36,10 @@ Worse = Literal["lowers", "as_printed", "eq_19"]
 
 
 class Refocuser(LogitModel, Protocol):
-    """A captioner that looks twice."""
+    """A model with two passes over the video."""
 
     def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
-        """Memory, states of both looks (B, 2, ...), log relevance of the frames (B, F), key frames (B,)."""
+        """Memory, states of both passes (B, 2, ...), log relevance of the frames (B, F), key frames (B,)."""
 
     def use_one_pass(self) -> None: ...
     def use_two_passes(self) -> None: ...
@@ -47,18 +47,18 @@ class Refocuser(LogitModel, Protocol):
     def shared_dropout(self, groups: int) -> AbstractContextManager[None]: ...
 
 
-class FirstLook(CrossEntropy):
-    """Cross entropy of the first look; nothing else is learned, and validation sees nothing else."""
+class FirstPass(CrossEntropy):
+    """Cross entropy of the first pass; only it is trained and validated."""
 
     def begin(self, model: LogitModel) -> None:
         _refocuser(model).use_one_pass()
 
 
-class TwoLooks(Objective):
-    """Cross entropy of both looks, one walk over the words for the two."""
+class TwoPasses(Objective):
+    """Cross entropy of both passes, computed side by side."""
 
     whole_videos = True  # a key frame is one of all frames, at every visit
-    shared_noise = False  # the same dropout masks and scheduled-sampling words for both looks
+    shared_noise = False  # the same dropout masks and scheduled-sampling words for both passes
 
     def epoch_weight(self, material: Material) -> float:
         return material.num_words
@@ -66,31 +66,31 @@ class TwoLooks(Objective):
     def of_captions(
         self, model: LogitModel, batch: Batch, sampling_rate: float
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """L_xe (B, 2, S) of both looks, real words (B, S), log relevance (B, F), key frames (B,)."""
-        looks = SideBySide(_refocuser(model), batch.captions.shape[1])
+        """L_xe (B, 2, S) of both passes, real words (B, S), log relevance (B, F), key frames (B,)."""
+        passes = SideBySide(_refocuser(model), batch.captions.shape[1])
         targets = batch.captions[:, :, 1:].repeat(1, 2, 1)  # (B, 2*S, T)
         replace: Callable[[Tensor, Tensor], Tensor] | None = None
         if sampling_rate > 0:
             sampling = ScheduledSampling(model, sampling_rate)
             replace = SecondLookSampling(sampling) if self.shared_noise else sampling
         with _refocuser(model).shared_dropout(2 if self.shared_noise else 1):
-            outputs = teacher_force(looks, batch.streams, targets, replace=replace).outputs
+            outputs = teacher_force(passes, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
         words = torch.zeros_like(outputs[..., 0]).masked_scatter(
             real, word_losses(model.logits(outputs[real]), targets[real]).to(outputs.dtype)
         )
         first, second = words.sum(-1).chunk(2, 1)  # Eq. 17, 18
-        return torch.stack([first, second], 1), real.sum(-1).chunk(2, 1)[0], looks.relevance, looks.key
+        return torch.stack([first, second], 1), real.sum(-1).chunk(2, 1)[0], passes.relevance, passes.key
 
     @staticmethod
     def shown(losses: Tensor, words: Tensor) -> dict[str, Tensor]:
-        """Each look's loss per word, for the log."""
+        """The loss of each pass per word, for the log."""
         first, second = losses.detach().sum((0, 2)) / words.sum().clamp(min=1)
-        return {"first_look": first, "second_look": second}
+        return {"first_pass": first, "second_pass": second}
 
 
 class SecondLookSampling:
-    """Scheduled sampling for both looks side by side: both read the words that the second one samples."""
+    """Scheduled sampling for both passes side by side: both read the words that the second one samples."""
 
     def __init__(self, sampling: ScheduledSampling) -> None:
         self.sampling = sampling
@@ -123,7 +123,7 @@ class RefocusingSettings(Settings):
     # What a key frame that did worse than in the epoch before costs. `lowers`: Eq. 21 by its text, its probability
     # falls; `as_printed`: Eq. 21 by its sign, it rises; `eq_19`: Eq. 19, it falls by the gradient of log alpha.
     worse: Worse = "lowers"
-    # ours: both looks have the same dropout masks and scheduled-sampling words, so that their difference, the reward,
+    # ours: both passes have the same dropout masks and scheduled-sampling words, so that their difference, the reward,
     # is that of the key frames; `independent`: each draws its own
     noise: Literal["shared", "independent"] = "shared"
     # ours, as controls: rewards of other captions of the batch, or Gaussian noise in the place of R_e - R_e-1
@@ -131,7 +131,7 @@ class RefocusingSettings(Settings):
     step_size: float = Field(1.0, gt=0)  # ours: of the refocusing module, times the learning rate
 
 
-class Refocusing(TwoLooks):
+class Refocusing(TwoPasses):
     """Eq. 22. The reward of each caption is kept from epoch to epoch, as a buffer: it is saved and resumed.
 
     L_R+ is all that reaches the refocusing module, and Adam divides a gradient by its size: beta hardly changes how far
@@ -233,8 +233,8 @@ class FixedFocusSettings(Settings):
     restart: bool = True  # the captioner begins anew; no: only its key frames stop moving
 
 
-class FixedFocus(TwoLooks):
-    """Cross entropy of both looks with the key frames that the weights at the beginning of the phase choose."""
+class FixedFocus(TwoPasses):
+    """Cross entropy of both passes with the key frames that the weights at the beginning of the phase choose."""
 
     Settings = FixedFocusSettings
 
@@ -252,5 +252,5 @@ class FixedFocus(TwoLooks):
 
 def _refocuser(model: LogitModel) -> Refocuser:
     if not hasattr(model, "use_two_passes"):
-        raise WatchwordError("this loss is for a model that looks twice: model.name=refocus model.variant=vre")
+        raise WatchwordError("this loss is for a model with two passes: model.name=refocus model.variant=vre")
     return model  # type: ignore[return-value]

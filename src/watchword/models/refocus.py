@@ -128,7 +128,7 @@ class Refocus(Captioner):
         hidden, cell = self.cell(torch.cat([*inputs, said], -1), state["hidden"], state["cell"])
         return Step(self.dropout(hidden), state | {"hidden": hidden, "cell": cell}, attention)
 
-    # --- the two looks -----------------------------------------------------------------------------------------------
+    # --- the two passes ----------------------------------------------------------------------------------------------
 
     def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
         """Both looks at once (one where there is no second).
@@ -217,7 +217,7 @@ class Refocus(Captioner):
     def _must_be_vre(self) -> None:
         if self.settings.variant != "vre":
             raise WatchwordError(
-                f"refocus variant {self.settings.variant!r} has one look and no key frame to choose: "
+                f"refocus variant {self.settings.variant!r} has one pass and no key frame to select: "
                 "train it with loss cross_entropy, or set model.variant=vre"
             )
 

@@ -160,7 +160,7 @@ def caption_twice(
     """Key frames and captions of both passes, in order; `report` gets the number of finished videos."""
     model, features = captioner.model, captioner.features
     if not isinstance(model, Refocus) or int(model.passes) != 2:
-        raise WatchwordError("this run has one pass: key frames are selected by refocus, variant vre, after first_look")
+        raise WatchwordError("this run has one pass: key frames are selected by refocus, variant vre, after first_pass")
     found: list[Passes] = []
     for start in range(0, len(videos), VIDEOS_AT_ONCE):
         names = videos[start : start + VIDEOS_AT_ONCE]
