@@ -450,12 +450,12 @@ def test_rewards_are_kept_with_the_weights(search: Path, tmp_path: Path) -> None
     phases = schedule(search).model_dump()["phases"][1:2]
     phases[0]["loss"]["step_size"] = 1e-12
     run = loop.train(schedule(search, phases=phases), tmp_path / "run")
-    found = run.model()
+    found, last = run.model(), load_file(run.folder / "last.safetensors")
     torch.manual_seed(3)
     fresh = build_model(schedule(search).model, found.widths, found.num_words).state_dict()
     for name, moved in (("encoder.refocusing.energy.weight", False), ("encoder.merge.weight", True)):
-        assert torch.equal(found.state_dict()[name], fresh[name]) != moved, name
-    rewards = load_file(run.folder / "last.safetensors")["objective.rewards"]
+        assert torch.equal(last[f"model.{name}"], fresh[name]) != moved, name
+    rewards = last["objective.rewards"]
     assert len(rewards) == 21 * 6
     assert rewards.isfinite().all()
     assert len(rewards.unique()) > 100
@@ -482,9 +482,10 @@ def test_a_phase_tells_the_model_how_often_to_look_and_may_begin_anew(search: Pa
 
 
 def test_phases_with_key_frames_refuse_to_read_a_part_of_the_frames(search: Path, tmp_path: Path) -> None:
-    part = schedule(search).data.model_dump() | {"frame_keep_rate": 0.5}
+    whole = schedule(search)
+    part = whole.model_copy(update={"data": whole.data.model_copy(update={"frame_keep_rate": 0.5})})
     with pytest.raises(WatchwordError, match=r"data\.frame_keep_rate=1"):
-        loop.train(schedule(search, data=part), tmp_path / "part")
+        loop.train(part, tmp_path / "part")
 
 
 @pytest.mark.slow
