@@ -26,6 +26,7 @@ from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.research.analysis.pos_stats import pos_stats_of
 from watchword.research.analysis.temporal_order import decisions
 from watchword.research.drawn_data import write_video
+from watchword.research.papers.stats import ranking, sharpness
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word
 from watchword.research.shapes import ShapesConfig, draw_videos, read_truth, write_shapes
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
@@ -156,6 +157,30 @@ def test_at_low_temperature_ts_is_one_time_step_and_its_locations() -> None:
             torch.testing.assert_close(found.features[row, caption], expected, atol=1e-4, rtol=1e-3)
 
 
+def test_straight_through_reads_one_time_step_and_learns_by_the_soft_choice() -> None:
+    values, mask, query = seen([4, 3, 0])
+    torch.manual_seed(0)
+    soft, hard = (TemporoSpatial(QUERY, SIZE, WIDTH, 0.5, straight) for straight in (False, True))
+    hard.load_state_dict(soft.state_dict())
+    found = hard(query, hard.encode(values, mask))
+    chosen = found.weights.sum(-1)  # (B, S, F)
+    assert ((chosen - 1).abs() < 1e-5).sum(-1)[:2].eq(1).all()
+    assert found.weights[2].abs().max() == 0
+    assert torch.equal(chosen.argmax(-1), soft(query, soft.encode(values, mask)).time_steps.argmax(-1))  # type: ignore[union-attr]
+    assert 0.26 < float(found.time_steps[0].detach().max()) < 0.9  # type: ignore[index]
+    found.features.sum().backward()
+    assert hard.choose.energy.weight.grad.abs().max() > 0  # type: ignore[union-attr]
+    assert small(choice="straight_through").ts[0].straight_through
+
+
+@pytest.mark.parametrize("variant", ["st", "ts", "stats"])
+@pytest.mark.parametrize("pooling", ["mean_ranked", "mean_attention"])
+def test_it_works_in_double_precision(variant: str, pooling: str) -> None:
+    model = small(variant=variant, pooling=pooling).double()
+    streams = {name: replace(stream, values=stream.values.double()) for name, stream in batch().streams.items()}
+    assert teacher_force(model, streams, CAPTIONS[:, :, 1:]).outputs.dtype == torch.float64
+
+
 def test_fusion_is_equation_12() -> None:
     fuse = Fusion(QUERY, SIZE, WIDTH)
     query, st, ts = torch.randn(1, 1, QUERY), torch.randn(1, 1, SIZE), torch.randn(1, 1, SIZE)
@@ -215,6 +240,15 @@ def overhear(model: Captioner, one: Batch) -> Tensor:
     overheard = Overheard(model, margin=1.0)
     teacher_force(overheard, one.streams, one.captions[:, :, 1:])
     return overheard.mean()
+
+
+def test_the_log_shows_the_share_of_st_over_real_words() -> None:
+    model = small()
+    shown = build_loss({"name": "ranked"}, MATERIAL)(model, batch(), 0.0).shown
+    states = model.retrace(batch().streams, CAPTIONS[:, :, 1:])
+    shares = torch.stack([model.share_of_st(state)["grid"] for state in states], -1)  # (B, S, T)
+    counted = torch.tensor([[[1, 1, 1], [1, 1, 0]], [[1, 1, 1], [1, 0, 0]]])  # steps that read a word before the end
+    torch.testing.assert_close(shown["st_share grid"], (shares * counted).sum() / counted.sum())
 
 
 def test_neither_padding_words_nor_padding_time_steps_rank() -> None:
@@ -331,6 +365,7 @@ def test_each_word_shows_the_time_step_it_looked_at_most_and_its_hottest_locatio
     attention[0, 2, 1], attention[0, 0, 0] = 0.7, 0.3
     attention[1, 1, 3] = 1
     assert frame_of_each_word(attention) == [2, 1]
+    assert frame_of_each_word(np.full((1, 5, 4), 0.05)) == [2]  # ST weighs all time steps alike: the middle one
     boxes = np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5], [0, 0.5, 0.5, 1], [0.5, 0.5, 1, 1]])
     frames = Frames(np.full((3, 20, 40, 3), 90, np.uint8), np.arange(3.0))
     picture = np.asarray(draw_words(frames, ["a", "dog"], attention, np.broadcast_to(boxes, (3, 4, 4))))
@@ -338,6 +373,12 @@ def test_each_word_shows_the_time_step_it_looked_at_most_and_its_hottest_locatio
     assert (second_row[..., 0].astype(int) - second_row[..., 2] > 60).any(), "no location glows"
     with pytest.raises(WatchwordError, match="do not fit"):
         draw_words(frames, ["a"], attention, np.broadcast_to(boxes, (3, 4, 4)))
+
+
+def test_sharpness_and_ranking_by_hand() -> None:
+    found = sharpness(np.array([[0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]))
+    assert found.tolist() == [pytest.approx([0.5, 2, 4]), pytest.approx([1, 1, 4])]
+    assert ranking(np.array([[1.0, 2.0, 3.0, 2.5], [4.0, 3.0, 2.0, 1.0]])) == pytest.approx((2 / 6, (0.8 - 1) / 2))
 
 
 def test_wording_counts_words_by_what_they_are() -> None:
@@ -402,6 +443,7 @@ def test_from_videos_to_figures_by_the_commands(tmp_path: Path) -> None:
     for words in (
         ["research", "pos-stats", tmp_path / "run", "--output", tmp_path / "words.png"],
         ["research", "temporal-order", tmp_path / "run"],
+        ["research", "branches", tmp_path / "run", "--split", "test"],
         ["research", "heatmap", tmp_path / "run", videos[0], "--output", tmp_path / "heat.png", "--beam", "1"],
     ):
         done = CliRunner().invoke(app, [str(word) for word in words])

@@ -9,6 +9,8 @@ and no pass is made for ranking alone. Only steps that hear a real word count, n
 scheduled sampling puts an early end into a caption, one step of it goes uncounted; an empty caption that pads the
 batch counts with its first step, which is the same for all captions of a video.
 
+The log shows the mean share of ST (Eq. 12) over all words of an epoch, `st_share STREAM`.
+
 Where we differ: the mean over pairs of time steps instead of their sum, so that the weight means the same for 5 steps
 and for 28; a pair counts if both time steps are real.
 """
@@ -33,6 +35,10 @@ class Ranker(Protocol):
 
     def projections(self, state: State) -> Mapping[str, Tensor]:
         """Stream -> <x_ST, x_t> (B, S, F), of the word that led to this state."""
+        ...
+
+    def share_of_st(self, state: State) -> Mapping[str, Tensor]:
+        """Stream -> the weight of what was read in order, (B, S); the rest is what was read otherwise."""
         ...
 
 
@@ -62,6 +68,7 @@ class Ranked(Objective):
         ranked = overheard.mean()
         total = loss.total + self.settings.weight * ranked * loss.weight  # a word weighs the same in both
         shown = {"words": (loss.total / loss.weight.clamp(min=1)).detach(), "ranked": ranked}
+        shown |= {f"st_share {name}": share for name, share in overheard.shares().items()}
         return Loss(total, loss.weight, loss.shown | shown)
 
 
@@ -76,6 +83,7 @@ class Overheard:
         self.pairs: dict[str, Tensor] = {}
         self.total: Tensor | float = 0.0
         self.steps: Tensor | float = 0.0
+        self.st: dict[str, Tensor] = {}  # sums of Eq. 12's weight of ST over words, by stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -99,8 +107,14 @@ class Overheard:
             for name, projected in projections.items():
                 losses = ranking_losses(projected, self.pairs[name], self.margin)
                 self.total = self.total + (losses * real).sum()
+            for name, share in self.model.share_of_st(step.state).items():
+                self.st[name] = self.st.get(name, 0) + (share.detach() * real).sum()
             self.steps = self.steps + real.sum()
         return step
+
+    def shares(self) -> dict[str, Tensor]:
+        """The mean weight of ST over words, by stream."""
+        return {name: total / torch.as_tensor(self.steps).clamp(min=1) for name, total in self.st.items()}
 
     def mean(self) -> Tensor:
         """Per word, summed over streams."""

@@ -57,6 +57,8 @@ class StatsConfig(CaptionerConfig):
     attention_size: int = Field(128, ge=1)  # Sec. 4.1
     hidden_size: int = Field(512, ge=1)  # ours: not stated
     temperature: float = Field(0.1, gt=0)  # ours: "low"
+    # ours: `straight_through` reads the time step with the largest weight alone, with the gradient of the soft choice
+    choice: Literal["soft", "straight_through"] = "soft"
     normalise: bool = False  # ours: embedded features, before the ReLU
     without_grid: tuple[str, ...] = ("regions",)  # streams whose locations differ between time steps (Eq. 3)
 
@@ -68,6 +70,7 @@ class Seen:
     features: Tensor  # (B, S, D)
     weights: Tensor  # (B, S, F, N)
     projections: Tensor | None = None  # (B, S, F) <x_ST, x_t>, where an LSTM reads the time steps
+    time_steps: Tensor | None = None  # (B, S, F) the weights of Eq. 9, where TS chooses
 
 
 class SpatioTemporal(nn.Module):
@@ -95,7 +98,9 @@ class SpatioTemporal(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory) -> Seen:
         values, mask = memory["values"], memory["mask"]
-        time_steps = time_step_weights(mask)[:, None, :, None]  # what is read in order is looked at evenly
+        time_steps = time_step_weights(mask, values.dtype)[
+            :, None, :, None
+        ]  # what is read in order is looked at evenly
         if mask.shape[2] == 1:
             captions = query.shape[1]
             projections = memory["projections"].expand(-1, captions, -1) if "projections" in memory else None
@@ -114,7 +119,7 @@ class SpatioTemporal(nn.Module):
 
     def pool(self, time_steps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """x^_t (B, F, S, D) -> x_ST (B, S, D), <x_ST, x^_t> (B, S, F). Rows of the LSTM are all (B, S) captions."""
-        mean = torch.einsum("bf,bfsd->bsd", time_step_weights(mask), time_steps)
+        mean = torch.einsum("bf,bfsd->bsd", time_step_weights(mask, time_steps.dtype), time_steps)
         if self.reader is None:
             return mean, None
         batch, _, captions, _ = time_steps.shape
@@ -146,16 +151,18 @@ class TemporalAttention(nn.Module):
         real = mask.any(-1) if self.averaged else mask.flatten(1)  # (B, L)
         features, weights = self.attend(query, memory["keys"], memory["values"], real)
         if self.averaged:
-            return Seen(features, weights.unsqueeze(-1) * location_weights(mask).unsqueeze(1))
+            return Seen(features, weights.unsqueeze(-1) * location_weights(mask, weights.dtype).unsqueeze(1))
         return Seen(features, weights.unflatten(2, mask.shape[1:]))
 
 
 class TemporoSpatial(nn.Module):
     """Sec. 3.2: first one time step, then its locations."""
 
-    def __init__(self, query_size: int, size: int, attention_size: int, temperature: float) -> None:
+    def __init__(
+        self, query_size: int, size: int, attention_size: int, temperature: float, straight_through: bool = False
+    ) -> None:
         super().__init__()
-        self.temperature = temperature
+        self.temperature, self.straight_through = temperature, straight_through
         self.choose = AdditiveAttention(query_size, size, attention_size)
         self.attend = AdditiveAttention(query_size, size, attention_size)
 
@@ -170,14 +177,15 @@ class TemporoSpatial(nn.Module):
     def forward(self, query: Tensor, memory: Memory) -> Seen:
         values, mask, location_keys = memory["values"], memory["mask"], memory["location_keys"]
         energies = self.choose.energies(query, memory["time_step_keys"]) / self.temperature
-        time_steps = self.choose.softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F), nearly all of it on one
+        soft = self.choose.softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F)
+        time_steps = one_hot_of(soft) if self.straight_through else soft
         # W_x is linear, so the keys of the chosen time step are a mixture of keys. Each location is mixed over the time
         # steps in which it is real; `shown` is their share of the choice: 1 in a grid, 0 or 1 of a region at last.
         shown = torch.bmm(time_steps, mask.to(time_steps.dtype)).clamp(min=TINY)  # (B, S, N)
         keys = torch.bmm(time_steps, location_keys.flatten(2)).view(*shown.shape, -1) / shown.unsqueeze(-1)
         locations = (self.attend.energies(query, keys) + shown.log()).softmax(-1)  # Eq. 10: (B, S, N)
         weights = time_steps.unsqueeze(-1) * (locations / shown).unsqueeze(2) * mask.unsqueeze(1)  # (B, S, F, N)
-        return Seen(torch.bmm(weights.flatten(2), values.flatten(1, 2)), weights)  # Eq. 11
+        return Seen(torch.bmm(weights.flatten(2), values.flatten(1, 2)), weights, time_steps=soft)  # Eq. 11
 
 
 class Fusion(nn.Module):
@@ -225,7 +233,8 @@ class Stats(Captioner):
                     has_grid = StreamName.parse(name).base not in config.without_grid
                     self.st.append(SpatioTemporal(query, size, width, config.pooling, has_grid))
             if config.variant != "st":
-                self.ts.append(TemporoSpatial(query, size, width, config.temperature))
+                straight = config.choice == "straight_through"
+                self.ts.append(TemporoSpatial(query, size, width, config.temperature, straight))
             if config.variant == "stats":
                 self.fuse.append(Fusion(query, size, width))
         self.word_query = nn.Linear(words, words, bias=False)
@@ -271,6 +280,8 @@ class Stats(Captioner):
             facts[f"{name}.share"] = share
             if seen.projections is not None:
                 facts[f"{name}.projections"] = seen.projections
+            if seen.time_steps is not None:
+                facts[f"{name}.time_steps"] = seen.time_steps
         if CATEGORY in memory:
             contexts.append(memory[CATEGORY].expand(-1, words.shape[1], -1))
         hidden, cell = self.cell(torch.cat([said, *contexts], -1), state["hidden"], state["cell"])
@@ -294,6 +305,10 @@ class Stats(Captioner):
     def share_of_st(self, state: State) -> dict[str, Tensor]:
         """Of the word that was last thought of, by stream: how much Eq. 12 gave to ST, (B, S)."""
         return {name: state[f"{name}.share"].squeeze(-1) for name in self.looked_at}
+
+    def chosen_time_steps(self, state: State) -> dict[str, Tensor]:
+        """Of the word that was last thought of, by stream: TS' weights of Eq. 9, (B, S, F)."""
+        return {name: state[f"{name}.time_steps"] for name in self.looked_at if f"{name}.time_steps" in state}
 
     def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
         """The weights of Eq. 12 for each word and stream: ST against TS."""
@@ -320,24 +335,32 @@ class Stats(Captioner):
         share = self.fuse[row](query, st.features, ts.features)
         features = share * st.features + (1 - share) * ts.features  # Eq. 12
         weights = share.unsqueeze(-1) * st.weights + (1 - share).unsqueeze(-1) * ts.weights
-        return Seen(features, weights, st.projections), share
+        return Seen(features, weights, st.projections, ts.time_steps), share
 
 
 def _part(memory: Memory, prefix: str) -> Memory:
     return {name.removeprefix(prefix): tensor for name, tensor in memory.items() if name.startswith(prefix)}
 
 
-def time_step_weights(mask: Tensor) -> Tensor:
+def one_hot_of(weights: Tensor) -> Tensor:
+    """1 at the largest of the weights along the last axis (nowhere if all are 0), with the gradient of the weights."""
+    largest = nn.functional.one_hot(weights.argmax(-1), weights.shape[-1]).to(weights.dtype)
+    largest = largest * (weights > 0).any(-1, keepdim=True)
+    return largest + weights - weights.detach()
+
+
+def time_step_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The same for every time step at which there is something to see: (B, F, N) -> (B, F)."""
-    seen = mask.any(-1).float()
+    seen = mask.any(-1).to(dtype)
     return seen / seen.sum(1, keepdim=True).clamp(min=1)
 
 
-def location_weights(mask: Tensor) -> Tensor:
+def location_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Within each time step the same for every real location: (B, F, N)."""
-    return mask / mask.sum(-1, keepdim=True).clamp(min=1)
+    weights = mask.to(dtype)
+    return weights / weights.sum(-1, keepdim=True).clamp(min=1)
 
 
 def average_locations(values: Tensor, mask: Tensor) -> Tensor:
     """Sec. 3.2, x-_t: (B, F, N, D) -> (B, F, D)."""
-    return torch.einsum("bfn,bfnd->bfd", location_weights(mask), values)
+    return torch.einsum("bfn,bfnd->bfd", location_weights(mask, values.dtype), values)

@@ -16,7 +16,7 @@ from watchword.research.papers.dual_afr import layers
 from watchword.research.papers.global2local import attention_ablation
 from watchword.research.papers.hierarchical import regions
 from watchword.research.papers.refocus import refocus
-from watchword.research.papers.stats import heatmap
+from watchword.research.papers.stats import branches, heatmap
 from watchword.research.study.commands import study
 
 research = typer.Typer(
@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Drawn data": (demo, shapes),
     "Experiments": (sweep, perplexity),
     "Words of captions": (word_frequency, vocab_stats, pos_stats, tuple_f1),
-    "Attention and time": (grounding, temporal_order, attention_ablation),
+    "Attention and time": (grounding, temporal_order, branches, attention_ablation),
     "Figures of the papers": (regions, heatmap, refocus, layers),
 }
 for panel, commands in COMMANDS.items():

@@ -16,8 +16,13 @@ STRIP, SCORES, GAP, TEXT = 10, 5, 6, 40  # frames of the video, pictures in a ro
 
 
 def frame_of_each_word(attention: FloatArray) -> list[int]:
-    """attention (T, F, N) -> the time step with the largest weight for each word."""
-    return [int(step) for step in attention.sum(-1).argmax(-1)]
+    """attention (T, F, N) -> the time step with the largest weight for each word; of equal weights the middle one.
+
+    ST weighs all time steps of a grid alike: no time step is chosen there.
+    """
+    steps = attention.sum(-1)  # (T, F)
+    alike = np.ptp(steps, -1) < 1e-4 * steps.max(-1)
+    return [steps.shape[1] // 2 if same else int(row.argmax()) for row, same in zip(steps, alike, strict=True)]
 
 
 def draw_words(
