@@ -144,16 +144,17 @@ def branches_of(captioner: "Captioner", captions: "Sequence[Hypothesis]") -> lis
             real = streams[name].mask[0].any(-1)  # (F,)
             if not real.any():
                 continue
+            read = (model.share_of_st, model.chosen_time_steps, model.projections)
             share, weights, projected = (
-                np.asarray(torch.stack([read(state)[name][0, 0] for state in states]))
-                if name in read(states[0])
-                else None
-                for read in (model.share_of_st, model.chosen_time_steps, model.projections)
+                np.stack(
+                    [np.asarray(one(state)[name][0, 0]) for state in states if name in one(state)] or [np.zeros(0)]
+                )
+                for one in read
             )  # (T,), (T, F), (T, F)
             shares.setdefault(name, []).append(share)
-            if weights is not None:
+            if weights.size:
                 chosen.setdefault(name, []).append(sharpness(weights[:, real]))
-            if projected is not None and real.sum() > 1:
+            if projected.size and real.sum() > 1:
                 ranked.setdefault(name, []).append(ranking(projected[:, real]))
     rows = []
     for name, values in shares.items():
