@@ -2,8 +2,10 @@
 
 import ctypes
 import sys
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -27,11 +29,13 @@ STATIC = 0.15  # share of the picture that may change its colour within LAG fram
 class SegmentBuilder:
     """Cuts to segments: at least `MIN_SECONDS` long, unless the video is shorter, and shorter than `MAX_SECONDS`.
 
+    A frame that is shown for longer is a gap in the video's time stamps: it is not split.
     A segment is given as soon as it is certain that the next one will not be merged into it.
     """
 
     def __init__(self, start: float = 0.0) -> None:
         self.start = start  # of the current segment
+        self.gaps: deque[tuple[float, float]] = deque()  # when one frame is shown for MAX_SECONDS or more
         self.ready: tuple[float, float] | None = None  # complete, but the next one may be too short to stand alone
 
     def feed(self, cuts: Sequence[float], settled: float) -> list[tuple[float, float]]:
@@ -59,8 +63,18 @@ class SegmentBuilder:
     def _split(self, until: float) -> list[tuple[float, float]]:
         given = []
         while until - self.start >= MAX_SECONDS:
-            given += self._close(self.start + SPLIT_SECONDS)
+            given += self._close(self._split_time())
         return given
+
+    def _split_time(self) -> float:
+        """Where a segment that is too long ends: where a gap begins or ends, if one is near."""
+        end = self.start + SPLIT_SECONDS
+        while self.gaps and self.gaps[0][1] <= self.start:
+            self.gaps.popleft()
+        if self.gaps and self.gaps[0][0] < end:
+            begin, after = self.gaps[0]
+            return begin if begin - self.start >= MIN_SECONDS else after
+        return end
 
     def _close(self, end: float) -> list[tuple[float, float]]:
         given = [self.ready] if self.ready else []
@@ -83,12 +97,20 @@ class Segmenter:
     def __init__(self, cuts: CutDetector, plan: Plan, size: Size, start: float, end: float) -> None:
         self.cuts, self.plan, self.size, self.end = cuts, plan, size, end
         self.segments = SegmentBuilder(start)
+        self.last_time = start  # of the last frame
 
     def feed(self, frames: Frames) -> list[tuple[float, float]]:
+        self._note_gaps(frames.times.tolist())
         found = self.cuts.feed(frames)
         return self.segments.feed(found, min(self.cuts.settled, self.end))
 
+    def _note_gaps(self, times: Sequence[float]) -> None:
+        steps = pairwise([self.last_time, *times])
+        self.segments.gaps.extend(step for step in steps if step[1] - step[0] >= MAX_SECONDS)
+        self.last_time = times[-1]
+
     def finish(self) -> list[tuple[float, float]]:
+        self._note_gaps([self.end])
         found = [cut for cut in self.cuts.finish() if cut < self.end]
         return self.segments.feed(found, self.end) + self.segments.finish(self.end)
 

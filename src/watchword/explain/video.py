@@ -64,21 +64,22 @@ def write_video(explanation: Explanation, video: Path, target: Path, head: str |
     info = probe(video)
     rate = Fraction(min(max(info.fps, 1.0), MOST_FRAMES_A_SECOND)).limit_denominator(1000)
     scenes = [Scene(segment, head if head in segment.heads else main_head(segment)) for segment in explanation.segments]
-    frames = _frames(explanation, video, scenes, rate)
+    frames = _frames(video, scenes, rate, info.duration_seconds)
     first = next(frames)
-    try:
-        options = {"movflags": "+faststart"}
-        with opened(video) as source, av.open(str(target), "w", format="mp4", options=options) as container:
-            stream = _video(container, rate, first.width, first.height)
-            sound = Sound(source, container)
-            for number, image in enumerate(chain([first], frames)):
-                frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
-                frame.pts, frame.time_base = number, 1 / rate
-                container.mux(stream.encode(frame))
-                sound.reach(float(number / rate))
-            container.mux(stream.encode(None))
-    except (av.FFmpegError, OSError) as error:
-        raise WatchwordError(f"cannot write {target}: {error}") from error
+    options = {"movflags": "+faststart"}
+    with opened(video) as source:
+        try:
+            with av.open(str(target), "w", format="mp4", options=options) as container:
+                stream = _video(container, rate, *first[1].size)
+                sound = Sound(source, container)
+                for number, image in chain([first], frames):
+                    frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
+                    frame.pts, frame.time_base = number, 1 / rate
+                    container.mux(stream.encode(frame))
+                    sound.reach(float(number / rate))
+                container.mux(stream.encode(None))
+        except (av.FFmpegError, OSError) as error:
+            raise WatchwordError(f"cannot write {target}: {error}") from error
 
 
 def _video(container: Any, rate: Fraction, width: int, height: int) -> Any:
@@ -91,15 +92,18 @@ def _video(container: Any, rate: Fraction, width: int, height: int) -> Any:
     raise WatchwordError(f"this PyAV can write none of {', '.join(ENCODERS)}: explain as html instead")
 
 
-def _frames(explanation: Explanation, video: Path, scenes: list[Scene], rate: Fraction) -> Iterator[Image.Image]:
-    board = Board(scenes)
+def _frames(video: Path, scenes: list[Scene], rate: Fraction, duration: float) -> Iterator[tuple[int, Image.Image]]:
+    """(when it is shown, in frames of this rate; the image): a frame that is shown for long comes once."""
+    board, begin, number = Board(scenes), None, -1
     for frames in iterate_frames(video, Rate(float(rate)), ShortSide(PIXELS), report=lambda line: None):
-        for number, picture in enumerate(frames.pictures):
-            seconds = float(frames.times[number])
+        for seconds, picture in zip(frames.times.tolist(), frames.pictures, strict=True):
+            begin = seconds if begin is None else begin
+            number = max(number + 1, round((seconds - begin) * rate))
             scene = next((one for one in scenes if one.segment.start <= seconds < one.segment.end), None)
-            yield board.draw(picture, scene, seconds)
+            yield number, board.draw(picture, scene, seconds)
     if len(scenes) == 1 and scenes[0].name:
-        yield from _word_by_word(video, scenes[0], board, round(WORD_SECONDS * rate))
+        number = max(number + 1, round(duration * rate))
+        yield from enumerate(_word_by_word(video, scenes[0], board, round(WORD_SECONDS * rate)), number)
 
 
 def _word_by_word(video: Path, scene: Scene, board: "Board", frames: int) -> Iterator[Image.Image]:

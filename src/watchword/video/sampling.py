@@ -46,7 +46,10 @@ class Ends:
 
 @dataclass(frozen=True)
 class Rate:
-    """`per_second` frames a second, beginning with the first."""
+    """At most `per_second` frames a second, beginning with the first; a frame is taken once, however long it is shown.
+
+    The cost is that of the frames, not of the seconds: one slide on screen for four hours is one frame.
+    """
 
     per_second: float
 
@@ -57,7 +60,8 @@ class Rate:
     def times(self, timeline: Timeline) -> FloatArray:
         begin = float(timeline.times[0])
         count = ceil((timeline.end - begin) * self.per_second - 1e-6)  # the end itself is not part of the video
-        return begin + np.arange(max(count, 1)) / self.per_second
+        steps = np.unique(np.ceil((timeline.times - begin - 1e-6) * self.per_second))  # the first that shows each frame
+        return begin + steps[steps < max(count, 1)] / self.per_second
 
 
 @dataclass(frozen=True)
