@@ -525,3 +525,34 @@ def test_schedules_warm_up_step_down_and_end_low() -> None:
     steps = Schedule(decay=0.8, decay_every=30)
     assert [steps.rate(1.0, epoch, 100) for epoch in (0, 29.9, 30, 60)] == pytest.approx([1, 1, 0.8, 0.64])
     assert Phase().schedule.rate(0.5, 17, 30) == 0.5
+
+
+def test_one_folder_has_one_training_at_a_time(shapes: Path, tmp_path: Path) -> None:
+    refused = []
+
+    def try_again(progress: loop.TrainingProgress) -> None:
+        for begin in (lambda: loop.resume(tmp_path / "run"), lambda: Run(tmp_path / "run").lock().__enter__()):
+            with pytest.raises(WatchwordError, match="another process is training in"):
+                begin()
+            refused.append(progress.batch)
+
+    loop.train(recipe(shapes, phases=[{"epochs": 1}], selection={"by": "val_loss"}), tmp_path / "run", try_again)
+    assert refused
+    with Run(tmp_path / "run").lock():
+        pass
+
+
+def test_the_lock_of_a_killed_training_is_gone(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with Run(tmp_path).lock():
+            os.write(writer, b"locked")
+            signal.pause()
+    assert os.read(reader, 6) == b"locked"
+    with pytest.raises(WatchwordError, match="another process"), Run(tmp_path).lock():
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with Run(tmp_path).lock():
+        pass

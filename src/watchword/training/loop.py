@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -81,13 +82,14 @@ Report = Callable[[TrainingProgress], None]
 def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) -> Run:
     """Trains what the recipe says into a new run folder."""
     run = Run(folder)
-    if (folder / "recipe.toml").exists():
-        raise WatchwordError(f"{folder} holds a run already: go on with --resume {folder}, or name another --output")
+    run.check_new()
     trainer = Trainer(recipe, run)
     trainer.accelerator.wait_for_everyone()  # all have looked whether the folder is free
-    if trainer.accelerator.is_main_process:
-        run.begin(recipe, trainer.vocabulary, trainer.seen)
-    trainer.run_phases(report)
+    with trainer.lock():
+        if trainer.accelerator.is_main_process:
+            run.check_new()  # another training may have begun meanwhile
+            run.begin(recipe, trainer.vocabulary, trainer.seen)
+        trainer.run_phases(report)
     return run
 
 
@@ -96,13 +98,14 @@ def resume(folder: Path, report: Report = lambda progress: None) -> Run:
     run = Run(folder)
     seen = run.seen if (folder / "data.json").exists() else {}
     trainer = Trainer(run.recipe, run, precision=seen.get("precision"))
-    last = run.last()
-    if last is not None:
-        trainer.restore(*last)
-    elif trainer.accelerator.is_main_process:  # cut off before anything was kept: from the beginning
-        run.begin(trainer.recipe, trainer.vocabulary, trainer.seen)
-        (folder / "log.jsonl").unlink(missing_ok=True)
-    trainer.run_phases(report)
+    with trainer.lock():
+        last = run.last()
+        if last is not None:
+            trainer.restore(*last)
+        elif trainer.accelerator.is_main_process:  # cut off before anything was kept: from the beginning
+            run.begin(trainer.recipe, trainer.vocabulary, trainer.seen)
+            (folder / "log.jsonl").unlink(missing_ok=True)
+        trainer.run_phases(report)
     return run
 
 
@@ -177,6 +180,10 @@ class Trainer:
     def _set_word_vectors(self) -> None:
         if self.recipe.word_vectors:
             begin_with_vectors(self.model, *read_word_vectors(self.recipe.word_vectors, self.vocabulary))
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Of the run folder; held by the main process for all of them."""
+        return self.run.lock() if self.accelerator.is_main_process else nullcontext()
 
     # --- the loop --------------------------------------------------------------------------------------------------
 

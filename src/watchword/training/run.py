@@ -7,17 +7,20 @@
 | `vocabulary.txt` | one word a line, and how much it tells |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
+| `.lock` | locked by the process that trains |
 | `log.jsonl`, `events.out.*` | curves, as lines and for TensorBoard |
 | `predictions-SPLIT.json`, `scores-SPLIT.json` | written by `watchword evaluate` |
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors.torch import save
 from torch import Tensor
 
@@ -80,15 +83,43 @@ class Run:
             raise WatchwordError(f"{self.folder}/predictions-{split}.json holds no captions: evaluate the run again")
         return found
 
+    def check_new(self) -> None:
+        """Refuses a folder with a run in it."""
+        if (self.folder / "recipe.toml").exists():
+            raise WatchwordError(
+                f"{self.folder} holds a run already: go on with --resume {self.folder}, or name another --output"
+            )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One training at a time in the folder. The lock dies with its process, however that ends."""
+        self._make_folder()
+        lock = FileLock(self.folder / ".lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            raise WatchwordError(
+                f"another process is training in {self.folder}: wait for its end, or name another --output"
+            ) from error
+        except OSError as error:
+            raise WatchwordError(f"cannot lock {self.folder}: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
     def begin(self, recipe: Recipe, vocabulary: Vocabulary, seen: dict[str, Any]) -> None:
         """Writes what is known before the first batch."""
+        self._make_folder()
+        write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
+        write_whole(self.folder / "vocabulary.txt", vocabulary.text)
+        write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))  # last: it is a run now
+
+    def _make_folder(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WatchwordError(f"cannot make the run folder {self.folder}: {error.strerror}") from error
-        write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
-        write_whole(self.folder / "vocabulary.txt", vocabulary.text)
-        write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))  # last: it is a run now
 
     def keep_best(self, model: Captioner, recipe: Recipe, vocabulary: Vocabulary) -> None:
         save_model(model, recipe.model, vocabulary, self.folder / "model.safetensors")
