@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.captioners import write_captioner
 from tests.videos import numbered, write_video
+from watchword.captioning.captioner import Captioner
+from watchword.captioning.pipeline import DescribeOptions, caption_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
+from watchword.video import probe
 
 RUN = CliRunner()
 
@@ -17,6 +21,12 @@ RUN = CliRunner()
 @pytest.fixture(scope="module")
 def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_captioner(tmp_path_factory.mktemp("captioners") / "tiny")
+
+
+@pytest.fixture(autouse=True)
+def without_transnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts by histogram, whatever weights this machine has."""
+    monkeypatch.setattr("watchword.captioning.segmentation.is_present", lambda name: False)
 
 
 @pytest.fixture
@@ -65,3 +75,62 @@ def test_an_unknown_suffix_of_the_output_is_refused(clip: Path) -> None:
     done = RUN.invoke(app, ["describe", str(clip), "--output", str(clip.with_name("other.mp4"))])
     assert "unknown suffix of --output '.mp4' (there is: .csv, .json, .srt, .txt, .vtt)" in str(done.exception)
     assert not clip.with_name("other.mp4").exists()
+
+
+# --- odd and damaged videos ----------------------------------------------------------------------------------------
+
+
+def describe(*words: str | Path) -> Result:
+    return RUN.invoke(app, ["describe", *map(str, words)])
+
+
+def test_a_frame_that_is_shown_for_days_is_one_segment_of_one_frame(captioner: Path, tmp_path: Path) -> None:
+    days = write_video(tmp_path / "days.mkv", [numbered(1), numbered(200)], [0, 900_000_000])
+    done = describe(days, "--model", captioner, "--format", "json")
+    (segment,) = json.loads(done.stdout)["videos"][0]["segments"]
+    assert segment["start"] == 0
+    assert segment["end"] == pytest.approx(900_000, abs=1)
+
+
+def test_slides_become_a_segment_each(captioner: Path, tmp_path: Path) -> None:
+    """Each slide is shown for ten minutes but for a short animation, which belongs to the slide after it."""
+    times = [600_000 * slide + 200 * step for slide in range(3) for step in range(5)]
+    slides = write_video(tmp_path / "slides.mkv", [numbered(80 * (time // 600_000)) for time in times], times)
+    segments = list(caption_video(Captioner.load(captioner), slides, DescribeOptions()))
+    assert [segment.start for segment in segments] == pytest.approx([0, 600], abs=1)  # the last one ends at once
+    assert all(len(segment.geometry["appearance"].times) <= 6 for segment in segments)
+
+
+def write_late_stream(path: Path) -> Path:
+    """An flv file with a sound stream that begins after the part that FFmpeg probes."""
+    raw = write_video(path, [numbered(index) for index in range(4)], codec="flv").read_bytes()
+    videos, position = [], 13
+    while position < len(raw):
+        size = int.from_bytes(raw[position + 1 : position + 4], "big")
+        videos += [raw[position + 11 : position + 11 + size]] if raw[position] == 9 else []
+        position += size + 15
+
+    def tag(kind: int, time: int, data: bytes) -> bytes:
+        head = bytes([kind]) + len(data).to_bytes(3, "big") + time.to_bytes(3, "big") + bytes(4)
+        return head + data + (len(head) + len(data)).to_bytes(4, "big")
+
+    pictures = b"".join(tag(9, 40 * index, videos[index % 4]) for index in range(400))
+    path.write_bytes(b"FLV\1\1\0\0\0\x09\0\0\0\0" + pictures + tag(8, 16_000, b"\x3e" + bytes(200)) + pictures[:500])
+    return path
+
+
+def test_a_video_that_the_demuxer_trips_over_stops_nobody(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    late = write_late_stream(tmp_path / "late.flv")
+    done = describe(late, clip, "--model", captioner)
+    assert done.exit_code == 0, done.output
+    assert "late.flv: " in done.stdout
+    assert "own.mp4: " in done.stdout
+    assert "late.flv is damaged: reading stops at 16.00 s (IndexError: list index out of range)" in done.stderr
+
+
+def test_an_edit_list_that_hides_every_frame_is_one_line(clip: Path) -> None:
+    raw = clip.read_bytes()
+    entry = raw.index(b"elst") + 16  # of one entry: its media time
+    clip.write_bytes(raw[:entry] + (10**6).to_bytes(4, "big") + raw[entry + 4 :])
+    with pytest.raises(WatchwordError, match="none of its frames can be decoded"):
+        probe(clip)

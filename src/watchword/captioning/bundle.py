@@ -99,9 +99,13 @@ class CaptionerBundle:
 def find_bundle(name: str | Path) -> CaptionerBundle:
     """A shipped captioner by its name, or a folder."""
     folder = Path(name)
-    if (folder / "recipe.toml").is_file():
-        return CaptionerBundle(folder)
-    if folder.is_dir():
+    try:
+        if (folder / "recipe.toml").is_file():
+            return CaptionerBundle(folder)
+        is_folder = folder.is_dir()
+    except OSError as error:
+        raise WatchwordError(f"cannot read {folder}: {error.strerror or error}") from error
+    if is_folder:
         raise WatchwordError(f"{folder} has no recipe.toml: it is neither a run of watchword train nor a captioner")
     return find_shipped(str(name))
 

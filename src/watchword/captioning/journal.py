@@ -79,6 +79,12 @@ class Journal:
         video.segments += [segment_from_dict(row["segment"])] if "segment" in row else []
         video.warnings, video.is_done = row.get("warnings", []), "segment" not in row
 
+    def find(self, video: Path) -> VideoProgress | None:
+        """What an earlier job noted of a video."""
+        with suppress(OSError):  # a video that is not there, or not to be reached, is reported when it is read
+            return self.videos.get(_identity(video))
+        return None
+
     def note(self, video: VideoProgress, row: dict[str, Any]) -> None:
         if self.path is None:
             return
@@ -142,11 +148,11 @@ class DescribeJob:
 
     def _begin(self, path: Path) -> VideoProgress:
         """A video with what the journal has of it; one that cannot be read has an error."""
+        noted = self.journal.find(path)
+        if noted is not None:
+            return replace(noted, video=path)
+        video = VideoProgress(path)
         try:
-            noted = self.journal.videos.get(_identity(path)) if path.exists() else None
-            if noted is not None:
-                return replace(noted, video=path)
-            video = VideoProgress(path)
             video.seconds = read_timeline(path, video.warnings.append).end
         except WatchwordError as error:
             return VideoProgress(path, error=str(error))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from watchword.errors import WatchwordError, did_you_mean
 from watchword.types import Clip
+from watchword.video.formats import files_below
 
 log = logging.getLogger(__name__)
 
@@ -180,9 +181,8 @@ def without_suffix(name: str) -> str:
 def videos_in(folder: Path) -> dict[str, list[Path]]:
     """Every video below a folder by its id, the path inside it without suffix."""
     videos: dict[str, list[Path]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
-            videos.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
+    for path in files_below(folder, VIDEO_SUFFIXES, log.warning):
+        videos.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
     return videos
 
 

@@ -4,6 +4,7 @@ extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
 outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
 """
 
+import os
 import queue
 import threading
 from collections import defaultdict
@@ -35,6 +36,7 @@ from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec,
 from watchword.features.store import Store, settings_key
 from watchword.types import StreamArrays, StreamName
 from watchword.video import View, iterate_audio, watch
+from watchword.video.container import Report, warn
 from watchword.video.formats import find_paths
 
 CHUNK = 16  # frames that go through a network together: fastest on a CPU, and one window of I3D
@@ -99,12 +101,14 @@ class Outcome:
     num_bytes: int = 0
 
 
-def find_videos(words: Iterable[str]) -> list[VideoFile]:
+def find_videos(words: Iterable[str], report: Report = warn) -> list[VideoFile]:
     """Videos by the stems of their files. Two files with one stem would overwrite each other: refused."""
     videos: dict[str, VideoFile] = {}
-    for path in find_paths(words):
+    for path in find_paths(words, report=report):
         video = videos.setdefault(path.stem, VideoFile(path.stem, path))
-        if video.path != path and not (video.path.exists() and path.exists() and video.path.samefile(path)):
+        if video.path != path and not (
+            os.path.exists(video.path) and os.path.exists(path) and video.path.samefile(path)
+        ):
             raise WatchwordError(
                 f"{video.path} and {path} would both be called {path.stem!r} in the store: rename one of them, or "
                 "extract them into different stores"

@@ -1,6 +1,7 @@
 """A video's sound as mono samples at an asked-for rate, on the clock of its pictures: sample i is heard at i / rate."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,10 @@ from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
 from av.container import InputContainer
-from av.error import FFmpegError
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.video.container import Report, opened, shown, warn
+from watchword.video.container import Report, demux, opened, reason_of, shown, warn
 
 MAX_SILENCE = 60.0  # seconds: a longer hole between time stamps is a fault of the file, and is closed
 MIN_SILENCE = 0.1  # seconds: a shorter one is jitter
@@ -79,19 +79,15 @@ def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float
 
 
 def _decoded(container: InputContainer, stream: AudioStream, damage: list[str]) -> Iterator[AudioFrame]:
-    packets = container.demux(stream)
-    while True:
+    for packet in chain(demux(container, stream, damage), [None]):
         try:
-            packet = next(packets)
-        except StopIteration:
+            frames = stream.codec_context.decode(packet)
+        except EOFError:
             return
-        except FFmpegError as error:
-            damage.append(error.strerror or str(error))
-            return
-        try:
-            yield from packet.decode()
-        except FFmpegError as error:
-            damage.append(error.strerror or str(error))
+        except Exception as error:  # whatever it is, other packets follow
+            damage.append(reason_of(error))
+        else:
+            yield from frames
 
 
 def _resampled(resampler: AudioResampler | None, frame: AudioFrame | None) -> Iterator[NDArray[np.float32]]:

@@ -17,7 +17,8 @@ from pathlib import Path
 import av
 import av.logging
 from av.container import InputContainer
-from av.stream import Disposition
+from av.packet import Packet
+from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from watchword.errors import WatchwordError
@@ -66,14 +67,33 @@ def opened(path: Path) -> Iterator[InputContainer]:
     try:
         # An absolute name after `file:` is never taken for an address, an option or a pattern.
         container = av.open("file:" + os.path.abspath(path), options=OPTIONS, metadata_errors="replace")
-    except (av.FFmpegError, ValueError, OverflowError) as error:
+    except Exception as error:
         raise _unreadable(path, error) from error
     try:
         yield container
-    except av.FFmpegError as error:
+    except WatchwordError:
+        raise
+    except Exception as error:  # of FFmpeg, or of PyAV: a damaged file can cause any
         raise _unreadable(path, error) from error
     finally:
         container.close()
+
+
+def demux(container: InputContainer, stream: Stream | None, damage: list[str]) -> Iterator[Packet]:
+    """Packets of a stream, or of all, up to where the file breaks off; the reason is appended to `damage`."""
+    try:
+        for packet in container.demux(stream) if stream is not None else container.demux():
+            if packet.size or packet.dts is not None:  # others are the empty packets that end each stream
+                yield packet
+    except Exception as error:  # PyAV adds its own to FFmpeg's: an IndexError for a stream that begins midway
+        damage.append(reason_of(error))
+
+
+def reason_of(error: Exception) -> str:
+    """FFmpeg's reason on one line; the kind of any other error."""
+    if isinstance(error, av.FFmpegError):
+        return error.strerror or str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:
@@ -106,14 +126,14 @@ def _check_file(path: Path) -> None:
         raise WatchwordError(f"cannot read {shown(path)}: no such file{_neighbour(path)}") from None
     except (OSError, ValueError) as error:
         raise WatchwordError(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
+    if not os.access(path, os.R_OK):
+        raise WatchwordError(f"cannot read {shown(path)}: permission denied")
     if stat.S_ISDIR(status.st_mode):
         raise WatchwordError(f"cannot read {shown(path)}: it is a folder; name the videos in it")
     if not stat.S_ISREG(status.st_mode):
         raise WatchwordError(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
     if status.st_size == 0:
         raise WatchwordError(f"cannot read {shown(path)}: the file is empty (0 bytes); was its download cut short?")
-    if not os.access(path, os.R_OK):
-        raise WatchwordError(f"cannot read {shown(path)}: permission denied")
 
 
 def _neighbour(path: Path) -> str:
@@ -127,7 +147,7 @@ def _neighbour(path: Path) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> WatchwordError:
-    reason = getattr(error, "strerror", None) or str(error)
+    reason = reason_of(error)
     if isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
         reason = "not a video, or a playlist of other files, which is refused; give the video itself"
     elif isinstance(error, av.error.InvalidDataError):

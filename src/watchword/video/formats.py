@@ -1,11 +1,12 @@
 """Which files are videos, where they are, and which of them a browser can play."""
 
 import glob
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from watchword.errors import WatchwordError
-from watchword.video.container import opened, video_stream
+from watchword.video.container import Report, opened, shown, video_stream, warn
 
 # Suffix -> MIME type of every file that is read as a video; a file that is named itself may have any suffix.
 VIDEO_TYPES = {
@@ -53,26 +54,40 @@ PLAYABLE = {
 PLAYABLE_PIXELS = {"yuv420p", "yuvj420p"}  # others, ten bits or fuller colour, play on some machines only
 
 
-def find_paths(words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES) -> list[Path]:
+def find_paths(
+    words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES, *, report: Report = warn
+) -> list[Path]:
     """Paths of files, folders and patterns, each once, in order. A folder gives all files below it with a suffix."""
-    return list(dict.fromkeys(path for word in words for path in _paths(word, suffixes)))
+    return list(dict.fromkeys(path for word in words for path in _paths(word, suffixes, report)))
 
 
-def _paths(word: str, suffixes: frozenset[str]) -> Iterator[Path]:
+def files_below(folder: Path, suffixes: Collection[str], report: Report = warn) -> list[Path]:
+    """All files below a folder with a suffix, sorted. A folder that cannot be entered is reported and left out."""
+
+    def skip(error: OSError) -> None:
+        report(f"cannot enter {shown(Path(error.filename))}: {error.strerror}; what is in it is left out")
+
+    found = (Path(root, name) for root, _, names in os.walk(folder, onerror=skip) for name in names)
+    return sorted(path for path in found if path.suffix.lower() in suffixes and os.path.isfile(path))
+
+
+def _paths(word: str, suffixes: frozenset[str], report: Report) -> Iterator[Path]:
     path = Path(word)
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.is_file())
+    if not word.strip():
+        raise WatchwordError("an empty name is no video; the current folder is called .")
+    if os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK):
+        found = files_below(path, suffixes, report)
         if not found:
             raise WatchwordError(f"no videos in {path}: it has no file that ends in .mp4, .webm, .avi or the like")
         yield from found
-    elif glob.has_magic(word) and not path.exists():
+    elif glob.has_magic(word) and not os.path.exists(path):
         matches = sorted(glob.glob(word, recursive=True))
         if not matches:
             raise WatchwordError(f"no file matches {word!r}")
         for match in matches:
-            yield from [Path(match)] if not Path(match).is_dir() else _paths(match, suffixes)
+            yield from _paths(match, suffixes, report) if os.path.isdir(match) else [Path(match)]
     else:
-        yield path  # a missing file is reported when it is read: one bad video does not stop the others
+        yield path  # what is missing or forbidden is reported when it is read: one bad video does not stop the others
 
 
 def suffix_of(path: Path, codec: str) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
 from watchword.types import Frames
-from watchword.video.container import Report, opened, shown, video_stream, warn
+from watchword.video.container import Report, demux, opened, reason_of, shown, video_stream, warn
 from watchword.video.sampling import Plan
 from watchword.video.timeline import Scan, scan
 from watchword.video.transforms import NATIVE, Converter, Size, display_matrix, upright_size
@@ -103,8 +103,10 @@ def watch(
         for viewer in viewers:
             try:
                 yield from viewer.look(asked, tick, frame)
-            except (WatchwordError, FFmpegError) as error:
+            except WatchwordError as error:
                 raise WatchwordError(f"cannot read {shown(path)}: {error}") from error
+            except Exception as error:
+                raise WatchwordError(f"cannot read {shown(path)}: {reason_of(error)}") from error
     if damage:
         report(f"{shown(path)} is damaged: {len(damage)} of {len(video.ticks)} frames cannot be decoded ({damage[0]})")
 
@@ -194,8 +196,8 @@ def _decoded(
                 frames = decoder.decode(packet)
             except EOFError:
                 return
-            except FFmpegError as error:
-                damage.append(error.strerror or str(error))
+            except Exception as error:  # whatever it is, other packets follow
+                damage.append(reason_of(error))
                 return
             for frame in frames:
                 tick = clock.read(frame)
@@ -291,10 +293,5 @@ class _Clock:
 
 
 def _packets(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":
-    """The same packets that `scan` saw, up to where the file breaks off."""
-    try:
-        for packet in container.demux(stream):
-            if packet.size or packet.dts is not None:
-                yield packet
-    except FFmpegError:
-        return  # reported by the scan
+    """The same packets that `scan` saw, up to where the file breaks off, which the scan reports."""
+    return demux(container, stream, [])

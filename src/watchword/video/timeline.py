@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 from av.container import InputContainer
-from av.error import FFmpegError
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
 from watchword.types import FloatArray
-from watchword.video.container import MAX_SECONDS, Report, opened, shown, video_stream, warn
+from watchword.video.container import MAX_SECONDS, Report, demux, opened, shown, video_stream, warn
 
 # These carry no presentation times. Their decoders give frames in the order of showing, so decode times will do.
 WITHOUT_TIMES = {"avi", "h261", "h263", "h264", "hevc", "vvc", "m4v", "mpegvideo", "mjpeg", "cavsvideo", "dirac", "vc1"}
@@ -60,7 +59,7 @@ def read_timeline(path: str | Path, report: Report = warn) -> Timeline:
 
 def scan(path: Path, report: Report) -> Scan:
     ticks, decoding, sizes, keys, flags = array("q"), array("q"), array("q"), bytearray(), bytearray()
-    duration, stopped = 0, None
+    duration, stopped = 0, list[str]()
     ends: dict[int, int] = {}  # the latest tick of each stream, sound and all
     with opened(path) as container:
         stream = video_stream(path, container)
@@ -70,27 +69,22 @@ def scan(path: Path, report: Report) -> Scan:
         has_audio = bool(container.streams.audio)
         exact = container.format.name not in WITHOUT_TIMES
         has_index = container.format.name in WITH_INDEX
-        try:
-            for packet in container.demux():
-                if packet.size == 0 and packet.dts is None:
-                    continue  # the empty packets that end each stream
-                time = packet.pts if exact else packet.dts
-                stamp = packet.dts if packet.pts is None else packet.pts
-                if stamp is not None:
-                    number, after = packet.stream_index, stamp + (packet.duration or 0)
-                    ends[number] = max(ends.get(number, after), after)
-                if packet.stream is not stream:
-                    continue
-                if time is None:
-                    exact, time = False, packet.dts
-                ticks.append(time if time is not None else (ticks[-1] + step if ticks else 0))
-                decoding.append(packet.dts if packet.dts is not None else ticks[-1])
-                sizes.append(packet.size)
-                keys.append(packet.is_keyframe)
-                flags.append(packet.is_discard)
-                duration = packet.duration or duration
-        except FFmpegError as error:
-            stopped = error.strerror
+        for packet in demux(container, None, stopped):
+            time = packet.pts if exact else packet.dts
+            stamp = packet.dts if packet.pts is None else packet.pts
+            if stamp is not None:
+                number, after = packet.stream_index, stamp + (packet.duration or 0)
+                ends[number] = max(ends.get(number, after), after)
+            if packet.stream is not stream:
+                continue
+            if time is None:
+                exact, time = False, packet.dts
+            ticks.append(time if time is not None else (ticks[-1] + step if ticks else 0))
+            decoding.append(packet.dts if packet.dts is not None else ticks[-1])
+            sizes.append(packet.size)
+            keys.append(packet.is_keyframe)
+            flags.append(packet.is_discard)
+            duration = packet.duration or duration
         if not ticks:
             raise WatchwordError(f"cannot read {shown(path)}: its video stream holds no frame")
         origin = _origin(container, stream, tick, exact)
@@ -100,7 +94,9 @@ def scan(path: Path, report: Report) -> Scan:
         latest -= (container.start_time or 0) / 1e6
     found = np.frombuffer(ticks, np.int64).copy()
     hidden = np.frombuffer(flags, np.bool_).copy()
-    visible = np.unique(found[~hidden] if not hidden.all() else found)
+    if hidden.all():  # an edit list that leaves nothing to see is a lie
+        hidden[:] = False
+    visible = np.unique(found[~hidden])
     if not exact:
         origin = int(visible[0])
     times = (visible - origin) * float(tick)  # (frames,)
@@ -112,8 +108,8 @@ def scan(path: Path, report: Report) -> Scan:
             f"cannot read {shown(path)}: its time stamps run from {times[0]:.0f} to {end:.0f} seconds; "
             "they are damaged: remux it first"
         )
-    if stopped is not None:
-        report(f"{shown(path)} is damaged: reading stops at {end:.2f} s ({stopped})")
+    if stopped:
+        report(f"{shown(path)} is damaged: reading stops at {end:.2f} s ({stopped[0]})")
     elif header - latest > max(0.5, 0.02 * header):
         report(f"{shown(path)} is cut short: it ends at {max(latest, 0.0):.2f} s, its header says {header:.2f} s")
     key = np.frombuffer(keys, np.bool_).copy()
