@@ -1,6 +1,8 @@
 """Faults that a user can cause: wrong outputs, odd and damaged videos, bad data, full disks."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from watchword.captioning.pipeline import DescribeOptions, caption_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.video import probe
+from watchword.video.formats import find_paths
 
 RUN = CliRunner()
 
@@ -134,3 +137,47 @@ def test_an_edit_list_that_hides_every_frame_is_one_line(clip: Path) -> None:
     clip.write_bytes(raw[:entry] + (10**6).to_bytes(4, "big") + raw[entry + 4 :])
     with pytest.raises(WatchwordError, match="none of its frames can be decoded"):
         probe(clip)
+
+
+# --- names and folders ---------------------------------------------------------------------------------------------
+
+LONG = "x" * 300  # no file can have this name: the system refuses it as it refuses a folder that may not be entered
+
+
+def test_a_name_that_the_system_refuses_stops_no_other_video(captioner: Path, clip: Path) -> None:
+    done = describe(f"{LONG}/a.mp4", clip, "--model", captioner)
+    assert done.exit_code == 1
+    assert "own.mp4: " in done.stdout
+    assert "File name too long" in done.stderr
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+@pytest.mark.parametrize("words", [["describe", "own.mp4", "--model", LONG], ["library", "list", "--library", LONG]])
+def test_a_captioner_or_library_that_cannot_be_reached_is_one_line(
+    words: list[str], clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(clip.parent)
+    with pytest.raises(WatchwordError, match=r"cannot read x+: File name too long"):
+        RUN.invoke(app, words, catch_exceptions=False)
+
+
+def test_a_folder_that_cannot_be_entered_is_reported_once(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user of the tests may be root, who may enter all."""
+    secret = clip.parent / "secret"
+    secret.mkdir()
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path) == secret:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    lines: list[str] = []
+    assert find_paths([str(clip.parent)], report=lines.append) == [clip]
+    assert lines == [f"cannot enter {secret}: Permission denied; what is in it is left out"]
+
+
+def test_an_empty_name_is_not_the_current_folder() -> None:
+    with pytest.raises(WatchwordError, match="an empty name is no video"):
+        find_paths([""])

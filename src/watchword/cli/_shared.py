@@ -65,6 +65,10 @@ def print_message(line: str) -> None:
     typer.echo(f"watchword: {line}", err=True)
 
 
+def print_warning(line: str) -> None:
+    print_message(f"warning: {line}")
+
+
 def print_some(kind: str, lines: list[str]) -> None:
     """The first messages of many, to stderr."""
     for line in lines[:MAX_MESSAGES]:

@@ -16,6 +16,7 @@ from watchword.cli._shared import (
     Model,
     Timeline,
     print_message,
+    print_warning,
     read_list,
 )
 from watchword.errors import WatchwordError, unknown
@@ -73,7 +74,7 @@ def describe(
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
     form = form or (format_of(output) if output else "text")
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
+    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
     targets = plan_outputs(paths, form, output)
     pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
     files = [target for target, _ in targets if target is not None]

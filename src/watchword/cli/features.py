@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import print_some, read_list
+from watchword.cli._shared import print_some, print_warning, read_list
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def extract(
     default = ",".join(find_benchmark(benchmark).streams) if benchmark else DEFAULT_STREAMS
     names = list(dict.fromkeys(name.strip() for name in (streams or default).split(",") if name.strip()))
     changes = [*(settings_of(benchmark, names) if benchmark else []), *(settings or [])]
-    found, stills = _of_benchmark(benchmark) if benchmark else (find_videos(words), [])
+    found, stills = _of_benchmark(benchmark) if benchmark else (find_videos(words, print_warning), [])
     if not found and not stills:
         raise WatchwordError("the list has no video")
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))

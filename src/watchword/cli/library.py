@@ -15,6 +15,7 @@ from watchword.cli._shared import (
     Model,
     Timeline,
     print_message,
+    print_warning,
     read_list,
 )
 from watchword.errors import WatchwordError
@@ -65,7 +66,7 @@ def add(
     from watchword.captioning.pipeline import DescribeOptions
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
 
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES)
+    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
     options = DescribeOptions(top, beam, timeline, min_confidence)
     adding = Adding(open_library(path), LazyCaptioner(model), options, again)
     try:
@@ -140,7 +141,11 @@ def open_library(path: Path | None, create: bool = True) -> "Library":
     from watchword.library import Library, default_path
 
     path = path or default_path()
-    if not create and not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
+    if not create and not is_there:
         raise WatchwordError(f"no library {path}: watchword library add FOLDER creates one")
     return Library(path)
 

@@ -24,7 +24,9 @@ from watchword.cli.train import train
 from watchword.errors import WatchwordError
 from watchword.research.commands import research
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Of files that may not be read or written, and of names that no file can have.
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP)
 EXAMPLES = """
 Start with [bold]watchword describe clip.mp4[/], or [bold]watchword research demo[/].
 """
@@ -143,10 +145,12 @@ def main() -> None:
     except WatchwordError as error:
         _fail(str(error))
     except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        name = error.filename or "the output"
-        _fail(f"cannot write {name}: {error.strerror}. Free some space and run the command again")
+        if error.errno in DISK_FULL:
+            name = error.filename or "the output"
+            _fail(f"cannot write {name}: {error.strerror}. Free some space and run the command again")
+        if error.errno in NOT_ALLOWED and error.filename:
+            _fail(f"cannot use {error.filename}: {error.strerror}")
+        raise
     except SystemExit as end:  # how every command ends
         if isinstance(end.code, int):
             leave(end.code)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import av
 import av.logging
@@ -79,7 +80,7 @@ def opened(path: Path) -> Iterator[InputContainer]:
         container.close()
 
 
-def demux(container: InputContainer, stream: Stream | None, damage: list[str]) -> Iterator[Packet]:
+def demux(container: InputContainer, stream: Stream | None, damage: list[str]) -> "Iterator[Packet[Any]]":
     """Packets of a stream, or of all, up to where the file breaks off; the reason is appended to `damage`."""
     try:
         for packet in container.demux(stream) if stream is not None else container.demux():

@@ -54,9 +54,7 @@ PLAYABLE = {
 PLAYABLE_PIXELS = {"yuv420p", "yuvj420p"}  # others, ten bits or fuller colour, play on some machines only
 
 
-def find_paths(
-    words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES, *, report: Report = warn
-) -> list[Path]:
+def find_paths(words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES, *, report: Report = warn) -> list[Path]:
     """Paths of files, folders and patterns, each once, in order. A folder gives all files below it with a suffix."""
     return list(dict.fromkeys(path for word in words for path in _paths(word, suffixes, report)))
 
