@@ -63,3 +63,14 @@ def test_waiting_threads_sleep_for_python_users_too_unless_they_say_otherwise(ow
     code = "import watchword, os; print(os.environ['OMP_WAIT_POLICY'])"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == expected
+
+
+def test_a_command_that_does_not_exist_gets_the_one_that_was_meant() -> None:
+    done = RUN.invoke(app, ["caption", "clip.mp4"])
+    assert str(done.exception) == "unknown command 'caption'; did you mean 'describe'?"
+    assert "Did you mean 'describe'" in RUN.invoke(app, ["descrbe", "clip.mp4"]).output
+
+
+@pytest.mark.parametrize("command", ["describe", "explain", "train", "evaluate", "research heatmap", "research sweep"])
+def test_output_has_a_short_name(command: str) -> None:
+    assert re.search(r"--output +-o\b", re.sub(r"\x1b\[[0-9;]*m", "", help_of(*command.split()).stdout))

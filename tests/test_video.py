@@ -665,6 +665,7 @@ def test_folders_pipes_devices_and_missing_files_are_refused_at_once(tmp_path: P
         (Path("/dev/zero"), "not a regular file"),
         (tmp_path / "holidy.mp4", "no such file; did you mean .*holiday.mp4"),
         (tmp_path / "nowhere" / "x.mp4", "nor is there a folder"),
+        (Path("https://example.com/x.mp4"), "yt-dlp"),
         (tmp_path / "holiday.mp4" / "x.mp4", "no such file"),
         (tmp_path / "nul\0.mp4", "cannot read"),
         (tmp_path / ("x" * 300), "cannot read"),

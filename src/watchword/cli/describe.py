@@ -39,7 +39,9 @@ def describe(
     form: Annotated[
         Format | None, typer.Option("--format", help="By the suffix of --output, or text.", show_default=False)
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="A file for all videos, or a folder for a file each.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file for all videos, or a folder for a file each.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, max=50, help="Captions for each video or segment.")] = 1,
     min_confidence: MinConfidence = 0.0,
     timeline: Timeline = None,

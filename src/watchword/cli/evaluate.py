@@ -16,7 +16,9 @@ def evaluate(
     beam: Annotated[int, typer.Option(min=1, help="Beam size; 1 is greedy decoding.")] = 5,
     length_power: LengthPower = 0.5,
     mbr_samples: Annotated[int, typer.Option(min=0, help="Samples of MBR decoding; 0: beam search alone.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="Folder of the results; default: the first run.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the results; default: the first run.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Caption the videos of a split and score the captions.

@@ -25,7 +25,9 @@ def explain(
         list[str], typer.Argument(metavar="VIDEO", help="A video, or the id of one in the run's feature store.")
     ],
     model: Model = None,
-    output: Annotated[Path, typer.Option(help="A file, .html .png .mp4 .json, or a folder.")] = Path("explained"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="A file, .html .png .mp4 .json, or a folder.")] = Path(
+        "explained"
+    ),
     form: Annotated[
         Format | None, typer.Option("--format", help="By the suffix of --output, or html.", show_default=False)
     ] = None,

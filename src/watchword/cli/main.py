@@ -51,6 +51,7 @@ RENAMED_COMMANDS = {
     "demo": "research demo",
     "features carry": "features map",
 }
+SYNONYMS = {"caption": "describe", "transcribe": "describe", "index": "library", "find": "search", "server": "serve"}
 RENAMED_OPTIONS = {
     "describe": {"--at-least": "--min-confidence"},
     "library add": {"--at-least": "--min-confidence"},
@@ -91,10 +92,15 @@ def renamed(words: list[str]) -> list[str]:
 
 
 class RenamingGroup(TyperGroup):
-    """Accepts the names of version 0.1."""
+    """Accepts the names of version 0.1; a command that does not exist gets the one that was meant."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, renamed(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in SYNONYMS:
+            raise WatchwordError(f"unknown command {args[0]!r}; did you mean {SYNONYMS[args[0]]!r}?")
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(

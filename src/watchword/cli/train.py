@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def train(
     recipe: Annotated[Path | None, typer.Argument(help="A recipe, for example recipes/shapes.toml")] = None,
     words: Annotated[list[str] | None, typer.Argument(help="key=value words over it: model.hidden_size=256")] = None,
-    output: Annotated[Path | None, typer.Option(help="The run folder; default: runs/RECIPE.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The run folder; default: runs/RECIPE.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     videos: Annotated[Path | None, typer.Option(help="Own data: the folder of your videos, and ...")] = None,
     captions: Annotated[Path | None, typer.Option(help="... their captions: a table video,caption.")] = None,

@@ -26,6 +26,7 @@ from watchword.errors import WatchwordError
 
 av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
 
+ADDRESSES = ("http:", "https:", "rtsp:", "rtmp:")  # as the first part of a path
 MAX_PIXELS = 100_000_000  # 12 k x 8 k: more than any camera's video, less than a machine's memory
 MAX_SECONDS = 1_000_000.0  # eleven days: a time stamp beyond it is a lie, and sampling it would never end
 
@@ -138,6 +139,11 @@ def _check_file(path: Path) -> None:
 
 
 def _neighbour(path: Path) -> str:
+    """What was probably meant by a file that is not there."""
+    if path.parts and path.parts[0] in ADDRESSES:
+        return (
+            "; Watchword reads files and fetches nothing: save it first (yt-dlp downloads web videos, ffmpeg streams)"
+        )
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry in islice(entries, 10_000)]

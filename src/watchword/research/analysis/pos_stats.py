@@ -55,7 +55,9 @@ def pos_stats_of(captions: Iterable[Sequence[str]]) -> PosStats:
 def pos_stats(
     runs: Annotated[list[Path], typer.Argument(help="Evaluated run folders.")],
     split: Annotated[str, typer.Option(help="The split to count.")] = "test",
-    output: Annotated[Path | None, typer.Option(help="A figure of the most frequent words, .png or .pdf.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A figure of the most frequent words, .png or .pdf.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Count verbs, nouns and adjectives in the captions of runs.

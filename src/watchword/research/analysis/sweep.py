@@ -20,7 +20,9 @@ def sweep(
     recipe: Annotated[Path, typer.Argument(help="The recipe of every run.")],
     words: Annotated[list[str] | None, typer.Argument(help="key=value settings for all runs")] = None,
     over: Annotated[list[str] | None, typer.Option(help="key=value,value,...; once or twice.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the runs, sweep.json and sweep.png.")] = Path("runs/sweep"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the runs, sweep.json and sweep.png.")
+    ] = Path("runs/sweep"),
     by: Annotated[str, typer.Option(help="The score to show.")] = "CIDEr",
     split: Annotated[str, typer.Option(help="The split to score, not test.")] = "val",
     beam: Beam = 5,

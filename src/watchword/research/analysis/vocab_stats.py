@@ -140,7 +140,7 @@ def word_frequency(
     captions: Annotated[Path, typer.Argument(help="A file or folder of captions.")],
     split: Annotated[str, typer.Option(help="The split to count.")] = "train",
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words with a smaller count.")] = 1,
-    output: Annotated[Path | None, typer.Option(help="A figure, .png or .pdf.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A figure, .png or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the share of the most frequent words in a corpus, and the number of videos with a word.

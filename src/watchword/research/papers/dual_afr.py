@@ -30,7 +30,9 @@ def layers(
     ] = None,
     video: Annotated[str, typer.Option(help="Draw this video instead of the table.")] = "",
     videos: Videos = None,
-    output: Annotated[Path, typer.Option(help="The figure of --video, .png or .jpg.")] = Path("layers.png"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The figure of --video, .png or .jpg.")] = Path(
+        "layers.png"
+    ),
     people: Annotated[
         bool, typer.Option("--people", help="For the words of references, not of generated captions.")
     ] = False,

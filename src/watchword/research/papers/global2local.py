@@ -24,7 +24,7 @@ def attention_ablation(
     metric: Annotated[str, typer.Option(help="The metric to show; the file has all.")] = "CIDEr",
     beam: Beam = 5,
     length_power: LengthPower = 0.5,
-    output: Annotated[Path | None, typer.Option(help="A figure of the curves, .png or .pdf.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A figure of the curves, .png or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
     """Set the smaller weights of each attention head to 0, more and more of them, and score the captions.

@@ -16,7 +16,9 @@ def regions(
     videos: Videos = None,
     stream: Annotated[str, typer.Option(help="The stream to draw.")] = "regions",
     store: Annotated[Path | None, typer.Option(help="Another feature store than the run's own.")] = None,
-    output: Annotated[Path, typer.Option(help="The folder for VIDEO.json and VIDEO.png")] = Path("regions"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for VIDEO.json and VIDEO.png")] = Path(
+        "regions"
+    ),
 ) -> None:
     """Draw frames in which the regions with large weights stay and everything else fades.
 

@@ -29,7 +29,9 @@ def refocus(
     ] = 0,
     ids: Annotated[str, typer.Option(help="Draw these, a,b,c, instead of those whose key frame moved most.")] = "",
     videos: Videos = None,
-    output: Annotated[Path | None, typer.Option(help="Folder of the results; default: the run.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the results; default: the run.")
+    ] = None,
     beam: Beam = 5,
     as_json: Json = False,
 ) -> None:

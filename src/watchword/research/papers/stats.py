@@ -21,7 +21,7 @@ SIDE = 160  # pixels of a picture's short side
 def heatmap(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     video: Annotated[str, typer.Argument(help="The id of a video in the run's store.")],
-    output: Annotated[Path, typer.Option(help="The figure, .png or .jpg.")] = Path("heatmap.png"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The figure, .png or .jpg.")] = Path("heatmap.png"),
     videos: Videos = None,
     stream: Annotated[str, typer.Option(help="The attention head to draw; default: the first.")] = "",
     beam: Beam = 5,

@@ -36,7 +36,7 @@ class Shown(StrEnum):
 def make_study(
     first: Annotated[Path, typer.Argument(help="Predictions of one system, such as a baseline.")],
     second: Annotated[Path, typer.Argument(help="Predictions of the other, for the same videos.")],
-    output: Annotated[Path, typer.Option(help="The page.")] = Path("study.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("study.html"),
     clips: Annotated[int, typer.Option(min=1, help="Number of videos, drawn at random; 100 in the paper.")] = 100,
     videos: Annotated[Path | None, typer.Option(help="The folder of the videos, ID.mp4 and so on.")] = None,
     show: Annotated[Shown, typer.Option(help="What to show of the videos.")] = Shown.frames,
