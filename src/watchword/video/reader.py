@@ -22,7 +22,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from watchword.errors import WatchwordError
+from watchword.errors import VideoUnreadable, WatchwordError
 from watchword.types import Frames
 from watchword.video.container import Report, demux, opened, reason_of, shown, video_stream, warn
 from watchword.video.sampling import Plan
@@ -104,9 +104,9 @@ def watch(
             try:
                 yield from viewer.look(asked, tick, frame)
             except WatchwordError as error:
-                raise WatchwordError(f"cannot read {shown(path)}: {error}") from error
+                raise VideoUnreadable(f"cannot read {shown(path)}: {error}") from error
             except Exception as error:
-                raise WatchwordError(f"cannot read {shown(path)}: {reason_of(error)}") from error
+                raise VideoUnreadable(f"cannot read {shown(path)}: {reason_of(error)}") from error
     if damage:
         report(f"{shown(path)} is damaged: {len(damage)} of {len(video.ticks)} frames cannot be decoded ({damage[0]})")
 
@@ -168,7 +168,7 @@ def _on_screen(
                 return
         previous = tick, frame
     if previous is None:
-        raise WatchwordError(f"cannot read {shown(path)}: none of its frames can be decoded")
+        raise VideoUnreadable(f"cannot read {shown(path)}: none of its frames can be decoded")
     for _ in range(done, len(asked_ticks)):  # the last good frame stays on screen
         yield previous
 

@@ -15,7 +15,7 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from watchword.errors import WatchwordError
+from watchword.errors import VideoUnreadable
 from watchword.types import FloatArray
 from watchword.video.container import MAX_SECONDS, Report, demux, opened, shown, video_stream, warn
 
@@ -86,7 +86,7 @@ def scan(path: Path, report: Report) -> Scan:
             flags.append(packet.is_discard)
             duration = packet.duration or duration
         if not ticks:
-            raise WatchwordError(f"cannot read {shown(path)}: its video stream holds no frame")
+            raise VideoUnreadable(f"cannot read {shown(path)}: its video stream holds no frame")
         origin = _origin(container, stream, tick, exact)
         header = (container.duration or 0) / 1e6 if container.format.name in WITH_DURATION else 0.0
         bases = {number: container.streams[number].time_base or Fraction(0) for number in ends}
@@ -104,7 +104,7 @@ def scan(path: Path, report: Report) -> Scan:
         duration = round(float(np.median(np.diff(visible)))) if len(visible) > 1 else step
     end = float(times[-1]) + float(tick) * max(duration, 1)
     if not max(abs(float(times[0])), end) < MAX_SECONDS:
-        raise WatchwordError(
+        raise VideoUnreadable(
             f"cannot read {shown(path)}: its time stamps run from {times[0]:.0f} to {end:.0f} seconds; "
             "they are damaged: remux it first"
         )
