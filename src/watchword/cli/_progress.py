@@ -1,14 +1,25 @@
-"""Progress bars."""
+"""Progress bars; where there is no terminal, a line now and then."""
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 if TYPE_CHECKING:
     from watchword.training.loop import Report, TrainingProgress
@@ -16,11 +27,39 @@ if TYPE_CHECKING:
 console = Console(stderr=True, highlight=False)
 
 
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class TimeLeft(TimeRemainingColumn):
+    """`0:01:30 left`; nothing when all is done."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.finished else Text.assemble(super().render(task), " left")
+
+
 class Bar(Progress):
-    """Prints no empty line at its end where there is no terminal."""
+    """A bar on a terminal; elsewhere a line every half minute, and no empty line at the end."""
+
+    def __init__(self, *columns: Any, **settings: Any) -> None:
+        super().__init__(*columns, **settings)
+        self.printed = time.monotonic()
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        if not self.console.is_terminal and time.monotonic() - self.printed > SECONDS_BETWEEN_LINES:
+            self.printed = time.monotonic()
+            self.console.print(plain_line(next(task for task in self.tasks if task.id == task_id)), soft_wrap=True)
 
     def stop(self) -> None:
         self.live.stop()
+
+
+def plain_line(task: Task) -> Text:
+    """`clip.mp4: 12 of 60, 0:01:30 left`."""
+    line = Text(f"{task.description}: {task.completed:.0f}")
+    if task.total:
+        line.append(f" of {task.total:.0f}, ").append_text(TimeLeft().render(task))
+    return line
 
 
 def bar(transient: bool = False) -> Progress:
@@ -29,8 +68,7 @@ def bar(transient: bool = False) -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeLeft(),
         console=console,
         transient=transient,
     )
@@ -49,7 +87,7 @@ def training_bar() -> Iterator["Report"]:
             phase = f"phase {now.phase + 1}, " if now.phase else ""
             if now.scores:
                 shown = "  ".join(f"{name} {value:.4g}" for name, value in now.scores.items())
-                progress.console.print(f"{phase}epoch {now.epoch}/{now.epochs}  {shown}")
+                progress.console.print(f"{phase}epoch {now.epoch}/{now.epochs}  {shown}", soft_wrap=True)
             else:
                 name = f"{phase}epoch {now.epoch + 1}/{now.epochs}, loss {now.loss:.3f}"
                 done = now.epoch * now.batches + now.batch
@@ -81,8 +119,7 @@ class VideoBar:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[place]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=console,
             transient=True,
             redirect_stdout=False,

@@ -1,0 +1,40 @@
+"""Progress on a terminal, and where there is none."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from watchword.cli import _progress
+from watchword.cli._progress import Bar, TimeLeft, bar
+
+
+def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    with Bar(console=Console(file=out, width=80), transient=True, get_time=lambda: now[0]) as progress:
+        task = progress.add_task("reading [a]", total=100)
+        for done in range(100):
+            now[0] += 1.0
+            progress.update(task, completed=done)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("reading [a]: 30 of 100, 0:01:")
+    assert lines[0].endswith(" left")
+
+
+def test_on_a_terminal_only_the_bar_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", -1.0)
+    out = io.StringIO()
+    with Bar(console=Console(file=out, width=80, force_terminal=True), transient=True) as progress:
+        task = progress.add_task("reading", total=2)
+        progress.update(task, completed=1)
+    assert "reading: 1" not in out.getvalue()
+
+
+def test_a_finished_task_has_no_time_left() -> None:
+    progress = bar()
+    task = progress.add_task("videos", total=8)
+    progress.update(task, completed=8)
+    assert TimeLeft().render(progress.tasks[0]).plain == ""
