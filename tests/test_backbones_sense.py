@@ -256,31 +256,31 @@ SECONDS = torch.arange(16000 * 5) / 16000
     ids=["440 Hz", "1000 Hz", "silence"],
 )
 def test_yamnet_classifies_sounds_as_the_original_does(yamnet: YamNet, sound: Tensor, name: str, theirs: float) -> None:
-    heard = yamnet.hear(sound)
-    assert heard.vectors.shape == (9, 1024)
-    scores = heard.scores.mean(0)
+    windows = yamnet.windows(sound)
+    assert windows.vectors.shape == (9, 1024)
+    scores = windows.scores.mean(0)
     assert yamnet.class_names[int(scores.argmax())] == name
     assert scores.max().item() == pytest.approx(theirs, abs=0.03)
 
 
 def test_yamnets_vectors_are_the_originals_but_for_its_rounding(yamnet: YamNet) -> None:
-    vector = yamnet.hear(0.5 * torch.sin(2 * math.pi * 440 * SECONDS)).vectors.mean(0)
+    vector = yamnet.windows(0.5 * torch.sin(2 * math.pi * 440 * SECONDS)).vectors.mean(0)
     theirs = {648: 3.965, 130: 3.630, 40: 3.563, 296: 3.047, 267: 2.865}  # its five largest, by ai-edge-litert
     assert {index: vector[index].item() for index in theirs} == pytest.approx(theirs, abs=0.08)
 
 
 def test_yamnet_classifies_noise_as_noise(yamnet: YamNet) -> None:
     noise = 0.2 * torch.randn(16000 * 5, generator=torch.Generator().manual_seed(0))
-    best = {yamnet.class_names[index] for index in yamnet.hear(noise).scores.mean(0).topk(3).indices.tolist()}
+    best = {yamnet.class_names[index] for index in yamnet.windows(noise).scores.mean(0).topk(3).indices.tolist()}
     assert best == {"Static", "White noise", "Noise"}
 
 
 def test_no_sound_and_a_very_short_one_give_no_windows(yamnet: YamNet) -> None:
     for samples in (0, 15599):
-        heard = yamnet.hear(torch.zeros(samples))
-        assert heard.vectors.shape == (0, 1024)
-        assert heard.scores.shape == (0, 521)
-        assert heard.times.shape == (0,)
+        windows = yamnet.windows(torch.zeros(samples))
+        assert windows.vectors.shape == (0, 1024)
+        assert windows.scores.shape == (0, 521)
+        assert windows.times.shape == (0,)
 
 
 @pytest.mark.parametrize(("clip", "name"), [("video1020", "Speech"), ("video1034", "Music")])
@@ -288,8 +288,8 @@ def test_yamnet_separates_speech_from_music_in_real_videos(yamnet: YamNet, clip:
     resampler = av.AudioResampler("flt", "mono", 16000)
     with av.open(str(shared_clip(clip))) as video:
         parts = [part.to_ndarray()[0] for frame in video.decode(audio=0) for part in resampler.resample(frame)]
-    heard = yamnet.hear(torch.from_numpy(np.concatenate(parts)))
-    assert yamnet.class_names[int(heard.scores.mean(0).argmax())] == name
+    windows = yamnet.windows(torch.from_numpy(np.concatenate(parts)))
+    assert yamnet.class_names[int(windows.scores.mean(0).argmax())] == name
 
 
 def test_vggish_takes_a_torchvggish_checkpoint_and_refuses_another() -> None:
@@ -298,15 +298,15 @@ def test_vggish_takes_a_torchvggish_checkpoint_and_refuses_another() -> None:
     state = theirs.state_dict()
     network = Vggish({**state, "pproc.pca_means": torch.zeros(128, 1)})
     sound = torch.randn(16000 * 3)
-    heard = network.hear(sound)
-    assert heard.times.tolist() == pytest.approx([0.4875, 1.4475, 2.4075])
+    windows = network.windows(sound)
+    assert windows.times.tolist() == pytest.approx([0.4875, 1.4475, 2.4075])
     patches = torch.cat(list(audio.log_mel_patches(sound, MelConfig(log_offset=0.01, patch_step=96))))
     with torch.no_grad():
         maps = theirs.features(patches.unsqueeze(1))
         wanted = theirs.embeddings(maps.transpose(1, 3).transpose(1, 2).reshape(3, -1))
     assert wanted.std() > 0
-    assert torch.allclose(heard.vectors, wanted, atol=1e-5)
-    assert network.hear(torch.zeros(100)).vectors.shape == (0, 128)
+    assert torch.allclose(windows.vectors, wanted, atol=1e-5)
+    assert network.windows(torch.zeros(100)).vectors.shape == (0, 128)
     with pytest.raises(WatchwordError, match=r"no checkpoint of vggish: it has no 'features.0.weight'"):
         Vggish({"conv1.weight": torch.zeros(1)})
 

@@ -80,7 +80,7 @@ class AudioReader(nn.Module):
 
     mel = YAMNET_MEL
 
-    def hear(self, samples: Tensor) -> Any:
+    def windows(self, samples: Tensor) -> Any:
         count = num_patches(len(samples), YAMNET_MEL)
         starts = [index * YAMNET_MEL.step_samples for index in range(count)]
         rows = [[samples[i : i + PATCH_SAMPLES].mean(), samples[i + PATCH_SAMPLES - 1]] for i in starts]

@@ -39,8 +39,8 @@ class MelConfig:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A sound in windows; none where there is less than one window of it."""
+class AudioWindows:
+    """The features of a sound in windows; none where it is shorter than one window."""
 
     vectors: Tensor  # (F, D)
     scores: Tensor  # (F, classes) 0..1, each class for itself; VGGish has no classes
@@ -151,12 +151,12 @@ class YamNet(nn.Module):
         vectors = maps.mean(dim=(2, 3))
         return vectors, self.classifier(vectors)
 
-    def hear(self, samples: Tensor) -> Heard:
+    def windows(self, samples: Tensor) -> AudioWindows:
         """(samples,) in -1..1, mono, 16 kHz."""
         pairs = [self(patches) for patches in log_mel_patches(samples, YAMNET_MEL)]
         vectors = torch.cat([samples.new_empty(0, YAMNET_WIDTHS[-1]), *(vectors for vectors, _ in pairs)])
         scores = torch.cat([samples.new_empty(0, NUM_CLASSES), *(logits.sigmoid() for _, logits in pairs)])
-        return Heard(vectors, scores, patch_times(len(samples), YAMNET_MEL))
+        return AudioWindows(vectors, scores, patch_times(len(samples), YAMNET_MEL))
 
 
 def read_yamnet(path: Path) -> Tensors:
@@ -234,8 +234,8 @@ class Vggish(nn.Module):
             vectors = functional.relu(layer(vectors))
         return vectors
 
-    def hear(self, samples: Tensor) -> Heard:
+    def windows(self, samples: Tensor) -> AudioWindows:
         """(samples,) in -1..1, mono, 16 kHz."""
         parts = [self(patches) for patches in log_mel_patches(samples, VGGISH_MEL)]
         vectors = torch.cat([samples.new_empty(0, VECTOR_SIZE), *parts])
-        return Heard(vectors, vectors.new_empty(len(vectors), 0), patch_times(len(samples), VGGISH_MEL))
+        return AudioWindows(vectors, vectors.new_empty(len(vectors), 0), patch_times(len(samples), VGGISH_MEL))

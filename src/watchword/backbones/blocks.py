@@ -1,6 +1,6 @@
 """Bricks of pretrained networks: taking tensors out of a checkpoint by name, folded batch norms, "SAME" padding.
 
-Networks here only look, they never learn: a batch normalisation is a fixed scale and shift, and goes into the
+Networks here are never trained: a batch normalisation is a fixed scale and shift, and goes into the
 convolution before it when the network is built; an activation is done by the convolution while it writes its result.
 """
 
@@ -49,7 +49,7 @@ class Checkpoint:
         return tensor.float()
 
     def finish(self) -> None:
-        """A tensor that nobody took means that this is another network."""
+        """A tensor that was not taken belongs to another network: an error."""
         if self.tensors:
             sample = ", ".join(list(self.tensors)[:3])
             raise WatchwordError(

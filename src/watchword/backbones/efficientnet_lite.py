@@ -62,7 +62,7 @@ PACKAGED_FILES = tuple(
 
 @dataclass(frozen=True)
 class Scale:
-    """What tells Lite 0, 1 and 2 apart."""
+    """How Lite 0, 1 and 2 differ."""
 
     width: float
     depth: float
@@ -139,7 +139,7 @@ class EfficientNetLite(nn.Module):
 
 
 class Block(nn.Module):
-    """Inverted bottleneck: widen, look around channel by channel, narrow; added to its input where shapes agree."""
+    """Inverted bottleneck: widen, convolve each channel alone, narrow; added to its input where shapes agree."""
 
     def __init__(
         self, checkpoint: Checkpoint, name: str, inputs: int, inner: int, outputs: int, kernel: int, stride: int
@@ -154,13 +154,13 @@ class Block(nn.Module):
         if inner != inputs:
             self.widen = convolution("_expand_conv", "_bn0", inner, inputs, 1, 1, activation="relu6")
         around: dict[str, Any] = {"stride": stride, "groups": inner, "activation": "relu6"}
-        self.look = convolution("_depthwise_conv", "_bn1", inner, 1, kernel, kernel, **around)
+        self.depthwise = convolution("_depthwise_conv", "_bn1", inner, 1, kernel, kernel, **around)
         self.narrow = convolution("_project_conv", "_bn2", outputs, inner, 1, 1)
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, values: Tensor) -> Tensor:
         inner = self.widen(values) if self.widen is not None else values
-        narrow: Tensor = self.narrow(self.look(inner))
+        narrow: Tensor = self.narrow(self.depthwise(inner))
         return narrow.add_(values) if self.residual else narrow
 
 

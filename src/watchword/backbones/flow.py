@@ -20,7 +20,7 @@ from watchword.errors import WatchwordError
 
 LARGEST = 20.0  # pixels: what is faster counts as this fast
 SMALLEST_SIDE = 12  # pixels of the coarsest level
-SMOOTHNESS = 0.5  # against the evidence of the pictures, which is about 1 where there is something to see
+SMOOTHNESS = 0.5  # against the data term, which is about 1 where the picture has structure
 NOISE = 4.0  # squared grey levels: weaker edges than this are a compressed video's own
 WARPS, SWEEPS = 4, 8  # at each level: times to draw back, times to smooth in between
 BRIGHTNESS = (0.299, 0.587, 0.114)

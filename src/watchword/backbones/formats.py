@@ -1,7 +1,7 @@
 """Checkpoint files to named tensors, without running anything that a file says.
 
 A pickle is a program. Two kinds of checkpoints are pickles all the same: PyTorch's `.pth`, read here by torch's own
-`weights_only` reader, and dictionaries of numpy arrays, read by an unpickler that knows three names of numpy, and for
+`weights_only` reader, and dictionaries of numpy arrays, read by an unpickler that accepts three names of numpy, and for
 these three puts classes of ours in place of numpy's. Any other name in the file ends the reading.
 """
 

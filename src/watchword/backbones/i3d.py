@@ -94,7 +94,7 @@ class I3D(nn.Module):
 
     @torch.no_grad()
     def forward(self, clips: Tensor, layers: tuple[str, ...] = LAYERS) -> dict[str, Tensor]:
-        """Layers by name, those asked for and `pooled`: a layer that nobody keeps is freed at once."""
+        """Layers by name, those asked for and `pooled`: a layer that is not needed is freed at once."""
         if clips.shape[1] < 8 or min(clips.shape[2:4]) < 32:
             raise WatchwordError(f"I3D needs 8 frames of 32 x 32 pixels or more, given {tuple(clips.shape[1:4])}")
         values = clips.permute(0, 4, 1, 2, 3).float()  # (B, 3, F, H, W), channels last in memory
@@ -118,7 +118,7 @@ class I3D(nn.Module):
 
 
 class Mixed(nn.Module):
-    """Four looks at the same values side by side. The three 1x1 convolutions that begin three of them are one."""
+    """Four branches on the same values, side by side. The three 1x1 convolutions that begin three of them are one."""
 
     def __init__(self, checkpoint: Checkpoint, name: str, inputs: int, widths: tuple[int, ...]) -> None:
         super().__init__()

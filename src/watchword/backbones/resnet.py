@@ -90,7 +90,7 @@ def basic(inputs: int, outputs: int) -> Shapes:
 
 
 def bottleneck(inputs: int, inner: int, outputs: int, dimensions: int, groups: int = 1) -> Shapes:
-    """Narrow, look around, widen; the stride is in the second. In two or three dimensions."""
+    """Bottleneck: narrow, convolve, widen; the stride is in the second. In two or three dimensions."""
     point, around = (1,) * dimensions, (3,) * dimensions
     return (inner, inputs, *point), (inner, inner // groups, *around), (outputs, inner, *point)
 

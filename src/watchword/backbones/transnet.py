@@ -1,6 +1,6 @@
 """TransNetV2: where a video cuts from one shot to the next. Soucek, Lokoc 2020, arXiv:2008.04838.
 
-Three stages of two cells on tiny frames (27 x 48). A cell looks at each frame with a 3 x 3 convolution and then along
+Three stages of two cells on tiny frames (27 x 48). A cell convolves each frame by 3 x 3 and then along
 time in four widths at once (dilations 1, 2, 4, 8). Beside them, two comparisons of each frame with the 50 before and
 after it: of the stages' features, and of colour histograms.
 """
@@ -31,7 +31,7 @@ FILTERS = (16, 32, 64)  # of each stage, for each dilation
 DILATIONS = (1, 2, 4, 8)
 NEIGHBOURS = 50  # frames before and after that a frame is compared with
 LEVELS = 8  # of each colour channel in a histogram
-WINDOW, MARGIN = 100, 25  # frames seen at once; of these, on each side, only context
+WINDOW, MARGIN = 100, 25  # frames of a window; of these, on each side, only context
 
 
 class TransNet(nn.Module):
@@ -81,7 +81,7 @@ class TransNet(nn.Module):
     def stream(self, chunks: Iterable[Tensor]) -> Iterator[Tensor]:
         """The same for a video of any length: its frames come in chunks of any size, the answers go out 50 at a time.
 
-        The video is seen in windows of 100 frames of which the middle 50 count; first and last frame stand still
+        The video is processed in windows of 100 frames of which the middle 50 count; first and last frame stand still
         beyond the video's ends. No more than a window and a chunk are held.
         """
         step = WINDOW - 2 * MARGIN
@@ -118,8 +118,9 @@ class _Cell(nn.Module):
         self.spatial, self.temporal, self.bias = (nn.Parameter(tensor) for tensor in (torch.cat(spatial), weight, bias))
 
     def forward(self, maps: Tensor) -> Tensor:
-        seen = functional.conv3d(maps, self.spatial, padding=(0, 1, 1)).chunk(len(DILATIONS), 1)
-        layers = zip(DILATIONS, seen, self.temporal.chunk(len(DILATIONS)), self.bias.chunk(len(DILATIONS)), strict=True)
+        spatial = functional.conv3d(maps, self.spatial, padding=(0, 1, 1)).chunk(len(DILATIONS), 1)
+        temporal, bias = self.temporal.chunk(len(DILATIONS)), self.bias.chunk(len(DILATIONS))
+        layers = zip(DILATIONS, spatial, temporal, bias, strict=True)
         parts = [
             functional.conv3d(part, weight, bias, padding=(dilation, 0, 0), dilation=(dilation, 1, 1))
             for dilation, part, weight, bias in layers

@@ -93,7 +93,7 @@ class ClipVitB16(nn.Module):
 
 
 class DinoV2S14(nn.Module):
-    """DINOv2, small. It knows shapes and textures; it has never read a text."""
+    """DINOv2, small: trained on pictures alone, without texts."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

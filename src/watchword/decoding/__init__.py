@@ -1,4 +1,4 @@
-"""Decoding over the `step` of any model. It knows no model and no word."""
+"""Decoding over the `step` of any model. It depends on no model and no vocabulary."""
 
 from watchword.decoding.constraints import RepetitionFilter
 from watchword.decoding.ensemble import Ensemble

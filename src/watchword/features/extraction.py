@@ -220,10 +220,10 @@ class Extraction:
                     yield visible[name], extracted
         for sound in specs:
             if isinstance(sound, AudioSpec):
-                for extracted in self.heard(path, sound, warnings):
+                for extracted in self.audio(path, sound, warnings):
                     yield sound, extracted
 
-    def heard(self, path: Path, spec: AudioSpec, warnings: list[str], start: float = 0.0) -> Iterator[Extracted]:
+    def audio(self, path: Path, spec: AudioSpec, warnings: list[str], start: float = 0.0) -> Iterator[Extracted]:
         """Sound in blocks of windows, for videos of any length; a silent video gives one block without time steps.
 
         Blocks that end before `start` are passed over.
@@ -243,9 +243,9 @@ class Extraction:
 
 
 def _windows(network: Any, spec: AudioSpec, samples: Any, begin: int) -> Extracted:
-    heard = network.hear(torch.from_numpy(samples))
-    times = heard.times.numpy() + begin / SAMPLE_RATE
-    return Extracted(times, {"pooled": heard.vectors}, AUDIO_BACKBONES[spec.backbone])
+    windows = network.windows(torch.from_numpy(samples))
+    times = windows.times.numpy() + begin / SAMPLE_RATE
+    return Extracted(times, {"pooled": windows.vectors}, AUDIO_BACKBONES[spec.backbone])
 
 
 def ahead(items: Iterator[T], size: int = 4) -> Iterator[T]:

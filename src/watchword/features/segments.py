@@ -107,8 +107,8 @@ def extract_segments(
         for number, spec in enumerate(users)
         if isinstance(spec, StreamSpec)
     }
-    sounds = [spec for spec in users if isinstance(spec, AudioSpec)]
-    heard = {spec: _Heard(extraction.heard(path, spec, warnings, start)) for spec in sounds}
+    audio_specs = [spec for spec in users if isinstance(spec, AudioSpec)]
+    audio = {spec: _AudioFeatures(extraction.audio(path, spec, warnings, start)) for spec in audio_specs}
 
     @torch.no_grad()
     def segment(begin: float, end: float) -> tuple[float, float, dict[str, StreamArrays]]:
@@ -121,7 +121,7 @@ def extract_segments(
                         parts[stream + suffix].append(part)
             one.forget(end)
         arrays = {name: joined(some) for name, some in parts.items()}
-        for spec, sound in heard.items():
+        for spec, sound in audio.items():
             arrays |= {stream: sound.between(begin, end) for stream in users[spec]}
         return begin, end, arrays
 
@@ -144,7 +144,7 @@ def extract_segments(
         yield segment(begin, end)
 
 
-class _Heard:
+class _AudioFeatures:
     """Audio features of a video, extracted as far as its segments need."""
 
     def __init__(self, extracted: Iterator[Extracted]) -> None:

@@ -1,7 +1,7 @@
 """The file of a library: SQLite, for any number of threads and processes.
 
 Every call has a connection of its own, which costs 0.4 ms: threads, forks and other processes never share one, and
-nothing stays open when somebody deletes the file. Readers do not wait for a writer (write-ahead log), writers wait for
+nothing stays open when the file is deleted. Readers do not wait for a writer (write-ahead log), writers wait for
 each other. SQLite's errors become one line for a person. Files of older versions are upgraded when they are opened.
 
 Beside the file lie locks and journals of videos that are being captioned: processes that add the same folder share the
@@ -190,7 +190,7 @@ class Database:
         connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from somebody else
+        connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from elsewhere
         connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
         return connection
 
@@ -231,7 +231,7 @@ def _upgrade_explanations(connection: sqlite3.Connection) -> None:
         try:
             values = upgraded(json.loads(zlib.decompress(content)))
         except (ValueError, KeyError, TypeError, zlib.error):
-            continue  # damaged: it is reported when somebody asks for it
+            continue  # damaged: it is reported when it is read
         packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode())
         connection.execute("UPDATE explanations SET content = ? WHERE video = ?", (packed, video))
 

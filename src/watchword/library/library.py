@@ -230,7 +230,7 @@ class Library:
             excluded = "AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
             rows = connection.execute(
                 "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
-                f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from a stranger may hold anything
+                f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from elsewhere may hold anything
                 (encoder.name, len(as_bytes(asked)), *([unwanted] if unwanted else [])),
             ).fetchall()
         if not rows:

@@ -22,7 +22,7 @@ def shapes(
     seed: Annotated[int, typer.Option(help="the same seed draws the same videos")] = 0,
     frames: Annotated[int, typer.Option(help="frames of a video, eight a second")] = 16,
     size: Annotated[int, typer.Option(help="pixels of a side, a multiple of 16")] = 64,
-    distractors: Annotated[int, typer.Option(help="objects that nobody speaks of")] = 2,
+    distractors: Annotated[int, typer.Option(help="Objects that are in no caption.")] = 2,
     event: Annotated[str, typer.Option(help="anywhere in the video, or the whole of it")] = "anywhere",
     longest_event: Annotated[float, typer.Option(help="share of the video that an event takes at most")] = 2 / 3,
     outside: Annotated[str, typer.Option(help="the subject outside its event: at rest, or hidden")] = "rest",

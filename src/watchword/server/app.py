@@ -43,7 +43,7 @@ from watchword.server.storage import TYPES, DiskFull, Stalled, TooLarge, clean_n
 PAGE = Path(__file__).parent / "static"
 VIEWER = PAGE.parents[1] / "explain" / "page" / "attention.js"  # shared with `watchword explain`
 RETRY_SECONDS = 10
-EVENT_SECONDS = 0.25  # between two looks at a job for its event stream
+EVENT_SECONDS = 0.25  # between two queries of a job for its event stream
 HEARTBEAT_SECONDS = 15.0
 THUMBNAIL = (320, 240)  # pixels, at most
 FRAME = (960, 720)

@@ -1,4 +1,4 @@
-"""How often words are said, and of how many videos: what the bias of a corpus is made of."""
+"""How often words occur in captions, and in how many videos."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ from watchword.text.ptb import tokenise
 class WordCounts:
     """The words of one video's captions."""
 
-    num_captions: int  # that say anything: punctuation alone is no caption
+    num_captions: int  # with at least one word
     captions: Mapping[str, int]  # word -> captions that contain it, once or more
-    times: Mapping[str, int]  # word -> how often it is said in all of them
+    times: Mapping[str, int]  # word -> how often it occurs in all of them
 
 
 def count_words(references: Mapping[str, Sequence[str]]) -> dict[str, WordCounts]:
-    """Video -> its words, read as the vocabulary and the metrics read them."""
+    """Video -> its words, tokenised as for the vocabulary and the metrics."""
     everything = tokenise([caption for captions in references.values() for caption in captions], context="line")
-    sentences = iter(everything)
+    tokens = iter(everything)
     found = {}
     for video, captions in references.items():
-        spoken = [words for words in (next(sentences) for _ in captions) if words]
-        containing = Counter(word for words in spoken for word in set(words))
-        times = Counter(word for words in spoken for word in words)
-        found[video] = WordCounts(len(spoken), containing, times)
+        tokenised = [words for words in (next(tokens) for _ in captions) if words]
+        containing = Counter(word for words in tokenised for word in set(words))
+        times = Counter(word for words in tokenised for word in words)
+        found[video] = WordCounts(len(tokenised), containing, times)
     return found
 
 
 def videos_with(counts: Mapping[str, WordCounts]) -> Counter[str]:
-    """Word -> videos of which it is said."""
+    """Word -> videos with it in a caption."""
     return Counter(word for video in counts.values() for word in video.captions)

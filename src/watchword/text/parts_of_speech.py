@@ -33,7 +33,7 @@ CLAUSE_OPENERS = frozenset(  # after these a verb is expected again
 )
 PLURAL_SUBJECTS = frozenset("children everyone guys i kids men people that they we which who women you".split())
 SINGULAR_SUBJECTS = frozenset("everybody everyone he it nobody she somebody someone that which who".split())
-ADVERBS = frozenset(  # and pronouns, particles: all that is neither thing, event nor looks
+ADVERBS = frozenset(  # and pronouns, particles: all that is neither noun, verb nor adjective
     """again ahead almost already also although always anyone anything anywhere apart aside away back backward
     backwards eachother either else etc even ever everything everywhere fast forth forward forwards hard hello
     here herself hey hi him himself how i indoors itself just late later maybe me much myself n't neither never

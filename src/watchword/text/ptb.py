@@ -3,13 +3,13 @@
 Fitted to the original's answers: it was asked, as a black box, about nearly every character of the basic plane, short
 strings over small alphabets, word lists and mutated captions, and rules were changed until the answers agreed.
 
-It is a lexer. At every place each rule is tried, the longest match wins (what a rule only looks at counts in its
+It is a lexer. At every place each rule is tried, the longest match wins (the lookahead of a rule counts in its
 length), and among equals the rule that stands first. Most captions never get there: pieces between spaces that hold
 letters and a final mark are remembered, since no neighbour can change them.
 
 Two contexts. The original reads all captions as one text, so the first word of the next caption can change the last
 token of this one ("... sign that reads K." before "The dog" gives `k .`, before "two dogs" `k.`): "coco" does the
-same. "line" looks at every caption alone: what a caption becomes then never depends on its neighbours.
+same. "line" tokenises every caption alone: its tokens never depend on its neighbours.
 """
 
 import re
@@ -41,7 +41,7 @@ def ptb_tokens(captions: Sequence[str], context: Context = "coco") -> list[list[
     lines = [_one_line(caption) for caption in captions]
     if context == "line":
         return [_caption_tokens(line, "\n") for line in lines]
-    following = [""] * len(lines)  # for every line the text that comes after it, as far as a rule can look
+    following = [""] * len(lines)  # for every line the text that comes after it, as far as a lookahead can reach
     text = ""
     for number in range(len(lines) - 1, -1, -1):
         following[number] = text
@@ -114,7 +114,7 @@ def _of_categories(*categories: str) -> str:
     return "".join(f"{re.escape(chr(a))}-{re.escape(chr(b - 1))}" for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
-# Letters that came into Unicode after the version that the original knows: it drops them.
+# Letters that came into Unicode after the version of the original, which drops them.
 _NEWER = re.compile(
     "["
     + _characters(
@@ -218,7 +218,7 @@ class _Rule(NamedTuple):
 
 
 def _rule(pattern: str, give: Callable[[str], str] | None = None, *, back: int = 0, needs: str = "") -> _Rule:
-    """The token is group 1, what follows it in the pattern is only looked at."""
+    """The token is group 1, what follows it in the pattern is lookahead."""
     return _Rule(re.compile(pattern).match, give, back, needs)
 
 
@@ -330,7 +330,7 @@ _IS_SYMBOL = re.compile(rf"[{_SYMBOLS}]")
 
 
 def _scan(text: str, end: int) -> Iterator[str]:
-    """The tokens that begin before `end`; what stands behind it is only looked at."""
+    """The tokens that begin before `end`; what stands behind it is lookahead."""
     word_rules, mark_rules = ([rule for rule in rules if rule.needs in text] for rules in (_WORD_RULES, _MARK_RULES))
     place = 0
     while place < end:

@@ -1,11 +1,11 @@
-"""Words as a sentence: how it must not end, how it is written."""
+"""Captions as text: words that cannot be the last, spelling, capital and full stop."""
 
 from collections.abc import Iterable, Sequence
 
 from watchword.text.vocabulary import Vocabulary
 
 # After these words something must follow. In the 177,438 training captions of MSR-VTT and MSVD each of them is the last
-# word in fewer than 3 of 100 places where it stands. Words that do end sentences ("up", "around", "that") are not here.
+# word in fewer than 3 of 100 places where it stands. Words that do end captions ("up", "around", "that") are not here.
 NEVER_LAST = frozenset(
     """
     a an the this these those every each some few various two three four five several many bunch
@@ -24,12 +24,12 @@ JOINED = frozenset(["'s", "'re", "'ve", "'ll", "'d", "'m", "n't", "'"])  # PTB w
 
 
 def never_last(vocabulary: Vocabulary) -> list[int]:
-    """The numbers of the words that end no sentence."""
+    """The numbers of the words that cannot end a caption."""
     return [number for number, word in enumerate(vocabulary.words) if word in NEVER_LAST]
 
 
 def without_loose_end(words: Sequence[str]) -> tuple[str, ...]:
-    """A sentence that was cut off, up to the last word that may end it; all of it if there is none."""
+    """A caption that was cut off, up to the last word that may end it; all of it if there is none."""
     for length in range(len(words), 0, -1):
         if words[length - 1] not in NEVER_LAST:
             return tuple(words[:length])
@@ -45,6 +45,6 @@ def spelled(words: Iterable[str]) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """For readers of subtitles and for voices: with a capital and a full stop."""
+    """For subtitles and screen readers: with a capital and a full stop."""
     text = text.strip()
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}" if text else ""

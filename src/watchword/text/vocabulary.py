@@ -18,7 +18,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")  # rows 0 to 3, as `tensors.py` 
 
 
 class Vocabulary:
-    """The words that a captioner knows, and how much each tells. The first four rows are never words of a sentence."""
+    """The words that a model can generate, and their information content. The first four rows are special tokens."""
 
     def __init__(self, words: Sequence[str], content: Sequence[float] | None = None) -> None:
         """`content`: the information content of each word, -log(its share of the training videos), where known."""
@@ -31,7 +31,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, videos: Sequence[Iterable[Sequence[str]]], min_count: int = 1) -> "Vocabulary":
-        """Of each video's sentences every word that all say `min_count` times or more, the most frequent first."""
+        """The words that occur `min_count` times or more in the captions of all videos, the most frequent first."""
         counts = Counter(word for sentences in videos for sentence in sentences for word in sentence)
         spread = Counter(word for sentences in videos for word in {word for sentence in sentences for word in sentence})
         kept = [word for word, count in counts.items() if count >= min_count and word not in SPECIALS]
@@ -49,7 +49,7 @@ class Vocabulary:
         return [self._number.get(word, unknown) for word in words]
 
     def decode(self, numbers: Iterable[int]) -> list[str]:
-        """The words up to the end of the sentence."""
+        """The words up to the end of the caption."""
         words = []
         for number in numbers:
             word = self.words[number]

@@ -12,7 +12,7 @@ not SPICE, and its figures must not stand in a table beside SPICE's. The tuples 
 A noun phrase is a run of adjectives and nouns; its last noun is the object, what stands before it are attributes,
 numbers too. A verb between two phrases relates them; one with nothing after it, or with a preposition, is an attribute
 of its subject, and the preposition relates. Its subject is the phrase before it, or the first of the clause after
-*be*, *and* or a comma. Words are compared as stems; synonyms are not known.
+*be*, *and* or a comma. Words are compared as stems; synonyms do not match.
 
 As in SPICE, the tuples of all references of a video are one set, and the score is the F1 of the tuples of the caption
 and this set, for each kind, averaged over the videos that have the kind on either side.
@@ -71,13 +71,13 @@ def read_scene(tokens: Sequence[str]) -> Scene:
     while place < len(words):
         word, part = words[place], parts[place]
         if part in ("adjective", "noun") or word in ("someone", "somebody"):
-            place, looks, head = _phrase(words, parts, place)
+            place, attributes, head = _phrase(words, parts, place)
             if not head:  # a man is old
                 owner = first if after_break else subject
-                scene.attribute.update((owner, look) for look in looks if owner)
+                scene.attribute.update((owner, attribute) for attribute in attributes if owner)
                 continue
             scene.object.add((head,))
-            scene.attribute.update((head, look) for look in (*looks, *([number] if number else [])))
+            scene.attribute.update((head, attribute) for attribute in (*attributes, *([number] if number else [])))
             if verb and subject and preposition:
                 scene.attribute.add((subject, verb))
             link = preposition or verb
@@ -120,7 +120,7 @@ def _phrase(words: Sequence[str], parts: Sequence[str], place: int) -> tuple[int
 
 
 def verb_base(word: str) -> str:
-    """The verb's dictionary form, or the stem of a verb that the lists do not know."""
+    """The verb's dictionary form, or the stem of a verb that the lists lack."""
     return IRREGULAR.get(word) or base_of(word) or stem(word)
 
 

@@ -1,4 +1,4 @@
-"""What people preferred when two systems' captions stood side by side, and how sure that is."""
+"""Preferences of people between the captions of two systems, with intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from watchword.errors import WatchwordError
 from watchword.metrics.statistics import Interval
 
-OUTCOMES = ("first", "second", "same")  # who won, or nobody
+OUTCOMES = ("first", "second", "same")  # the preferred system, or neither
 
 
 @dataclass(frozen=True)
