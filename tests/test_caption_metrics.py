@@ -279,7 +279,7 @@ def test_two_processes_may_build_the_same_index_at_once(own_cache: Path) -> None
 
 def test_videos_on_one_side_only_are_named() -> None:
     index = ReferenceIndex(REFERENCES)
-    with pytest.raises(WatchwordError, match=r"no sentence for 'v3'; no references for 'v9'"):
+    with pytest.raises(WatchwordError, match=r"no caption for 'v3'; no references for 'v9'"):
         index.score({"v1": "a", "v2": "b", "v9": "c"})
     with pytest.raises(WatchwordError, match="'v9' has no references"):
         index.reward(["v9"], [["a"]], {"CIDEr": 1.0})

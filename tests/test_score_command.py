@@ -79,7 +79,7 @@ def test_scores_of_every_video_are_written(files: list[str], tmp_path: Path) -> 
 
 def test_missing_and_extra_videos_are_refused_unless_allowed(files: list[str], tmp_path: Path) -> None:
     some = written(tmp_path / "some.json", {"v1": "a man plays", "v9": "a"})
-    with pytest.raises(WatchwordError, match=r"no sentence for 'v2', 'v3'; no references for 'v9'"):
+    with pytest.raises(WatchwordError, match=r"no caption for 'v2', 'v3'; no references for 'v9'"):
         run(files[0], some)
     assert "videos: 1" in run(files[0], some, "--allow-missing").stdout
     with pytest.raises(WatchwordError, match="paired test needs all"):

@@ -91,14 +91,14 @@ def test_a_file_with_splits_wants_one_chosen(tmp_path: Path) -> None:
         ("[1, 2]", "entry 1 is 1"),
         ('"text"', "expected a list or an object"),
         ("null", "expected a list or an object"),
-        ("{}", "holds no sentences"),
-        ("[]", "holds no sentences"),
+        ("{}", "holds no captions"),
+        ("[]", "holds no captions"),
         ('{"v": 5}', "expected text"),
         ('{"v": null}', "expected text"),
-        ('{"v": ["a", "b"]}', "2 sentences for video 'v', expected one"),
+        ('{"v": ["a", "b"]}', "2 captions for video 'v', expected one"),
         ('{"v": "a", "v": "b"}', "'v' stands there twice"),
-        ('[{"image_id": 1, "caption": "a"}, {"image_id": 1, "caption": "b"}]', "two sentences for video '1'"),
-        ('[{"image_id": 1, "caption": "a"}, {"image_id": "1", "caption": "b"}]', "two sentences for video '1'"),
+        ('[{"image_id": 1, "caption": "a"}, {"image_id": 1, "caption": "b"}]', "two captions for video '1'"),
+        ('[{"image_id": 1, "caption": "a"}, {"image_id": "1", "caption": "b"}]', "two captions for video '1'"),
         ('[{"image_id": true, "caption": "a"}]', "a video is named True"),
         ('[{"image_id": 1}]', "expected an object with video"),
         ("[" * 100_000, "cannot read"),
@@ -114,8 +114,8 @@ def test_broken_hypotheses_are_refused_in_one_line(tmp_path: Path, content: str,
     ("content", "message"),
     [
         ("{}", "no references"),
-        ('{"v": []}', "expected a list of sentences"),
-        ('{"v": "a"}', "expected a list of sentences"),
+        ('{"v": []}', "expected a list of captions"),
+        ('{"v": "a"}', "expected a list of captions"),
         ('{"v": [1]}', "expected text"),
         ('{"annotations": [{"image_id": 1}]}', "expected an object with video"),
         ('{"video": "v", "captions": ["a"]}\n{"video": "v", "captions": ["b"]}', "'v' stands there twice"),
@@ -140,7 +140,7 @@ def test_files_that_are_not_there_or_not_utf8_are_refused(tmp_path: Path) -> Non
 
 def test_videos_of_one_side_are_refused_or_left_out_when_asked() -> None:
     references, hypotheses = {"a": ["x"], "b": ["y"]}, {"c": "z", "b": "y"}
-    with pytest.raises(WatchwordError, match=r"no sentence for 'a'; no references for 'c'.*--allow-missing"):
+    with pytest.raises(WatchwordError, match=r"no caption for 'a'; no references for 'c'.*--allow-missing"):
         match(references, hypotheses)
     assert match(references, hypotheses, allow_missing=True) == ({"b": ["y"]}, {"b": "y"})
     with pytest.raises(WatchwordError, match="no video is in both files"):

@@ -1,7 +1,8 @@
-"""BLEU-1 to 4 as coco-caption computes them: a row of counts per sentence, and one formula for a row or for their sum.
+"""BLEU-1 to 4 as coco-caption computes them: a row of counts per caption, and one formula for a row or for their sum.
 
-A row is: words said, words of the reference whose length is closest (the shorter of two), then for orders one to four
-the n-grams that a reference says too (clipped to the most in one reference), then all n-grams said.
+A row is: words of the caption, words of the reference whose length is closest (the shorter of two), then for orders
+one to four the n-grams that a reference has too (clipped to the most in one reference), then all n-grams of the
+caption.
 """
 
 from typing import Any
@@ -13,11 +14,11 @@ from watchword.metrics.ngrams import ORDERS, HypothesisNgrams, ReferenceNgrams
 
 Floats = NDArray[np.floating[Any]]
 
-TINY, SMALL = 1e-15, 1e-9  # keep a sentence without n-grams of an order at zero instead of 0 / 0
+TINY, SMALL = 1e-15, 1e-9  # keep a caption without n-grams of an order at zero instead of 0 / 0
 
 
 def bleu_statistics(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -> Floats:
-    """(sentences, 10)."""
+    """(captions, 10)."""
     num_sentences = len(hypotheses.lengths)
     rows = np.zeros((num_sentences, 2 + 2 * ORDERS))
     rows[:, 0] = hypotheses.lengths
@@ -33,7 +34,7 @@ def bleu_statistics(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -
 
 
 def bleu(statistics: Floats) -> Floats:
-    """BLEU-1 to 4, (..., 4), of rows (..., 10): of a sentence, or of a corpus when the rows are summed."""
+    """BLEU-1 to 4, (..., 4), of rows (..., 10): of a caption, or of a corpus when the rows are summed."""
     said, closest = statistics[..., 0], statistics[..., 1]
     matched, all_said = statistics[..., 2 : 2 + ORDERS], statistics[..., 2 + ORDERS :]
     precisions = np.cumprod((matched + TINY) / (all_said + SMALL), axis=-1)

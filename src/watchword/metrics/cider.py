@@ -24,7 +24,7 @@ SCALE = 10.0
 
 @dataclass(frozen=True)
 class DocumentFrequencies:
-    """How many videos know an n-gram: from the references themselves, or frozen from a training set."""
+    """Videos whose references have an n-gram: counted in the references themselves, or in a training set."""
 
     table: NgramTable
     counts: tuple[Integers, ...]  # for each order (size of the table,)
@@ -32,7 +32,7 @@ class DocumentFrequencies:
     source: str  # for the signature: where they come from
 
     def weights(self, numbers: Sequence[Integers]) -> list[Floats]:
-        """Inverse document frequencies of n-grams by their number here; an unknown one (-1) counts as known once."""
+        """Inverse document frequencies of n-grams by their number here; an unknown one (-1) counts as one."""
         everything = np.log(float(self.num_videos))
         weights: list[Floats] = []
         for number, counts in zip(numbers, self.counts, strict=True):
@@ -62,11 +62,11 @@ class CiderReferences:
     norms: Floats  # (orders, rows)
 
     def scores(self, hypotheses: HypothesisNgrams) -> Floats:
-        """CIDEr-D of every sentence against the references of its video, (sentences,)."""
-        first = self.ngrams.first_row[hypotheses.video]  # (sentences,)
+        """CIDEr-D of every caption against the references of its video, (captions,)."""
+        first = self.ngrams.first_row[hypotheses.video]  # (captions,)
         num_rows = self.ngrams.first_row[hypotheses.video + 1] - first
         starts = np.cumsum(num_rows) - num_rows
-        cell_row = np.arange(num_rows.sum()) - np.repeat(starts - first, num_rows)  # a cell: sentence x its reference
+        cell_row = np.arange(num_rows.sum()) - np.repeat(starts - first, num_rows)  # a cell: caption x its reference
         cell_sentence = np.repeat(np.arange(len(num_rows)), num_rows)
         # coco-caption measures length in bigrams
         reference_bigrams = np.maximum(self.ngrams.lengths[cell_row] - 1, 0)
@@ -83,7 +83,7 @@ class CiderReferences:
             known = np.flatnonzero(pairs >= 0)
             begin = postings.starts[pairs[known]]
             size = postings.starts[pairs[known] + 1] - begin
-            shared = np.repeat(known, size)  # the n-gram of the sentence
+            shared = np.repeat(known, size)  # the n-gram of the caption
             place = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)  # in a reference
             sentence = counts.sentence[shared]
             cell = postings.row[place] + (starts - first)[sentence]

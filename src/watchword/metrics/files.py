@@ -1,6 +1,6 @@
-"""References and hypotheses as people keep them, read into `{video: [sentences]}` and `{video: sentence}`.
+"""References and hypotheses as people keep them, read into `{video: [captions]}` and `{video: caption}`.
 
-References: `captions.jsonl` (one video a line), COCO annotations, `{id: [sentences]}`. Hypotheses: COCO results
+References: `captions.jsonl` (one video a line), COCO annotations, `{id: [captions]}`. Hypotheses: COCO results
 `[{"image_id": id, "caption": text}]`, `{id: text}`, JSON lines `{"video": id, "caption": text}`. Any may be gzipped.
 """
 
@@ -48,7 +48,7 @@ def read_training(path: Path) -> dict[str, list[str]]:
 
 
 def read_hypotheses(path: Path) -> dict[str, str]:
-    """One sentence for each video. Two for one video are refused: which of them should count?"""
+    """One caption for each video. Two for one video are refused: which of them should count?"""
     content = _read(path)
     if isinstance(content, dict) and isinstance(content.get("predictions"), dict):
         content = content["predictions"]
@@ -60,14 +60,14 @@ def read_hypotheses(path: Path) -> dict[str, str]:
     for video, sentence in content.items() if isinstance(content, dict) else _pairs(content, path):
         if isinstance(sentence, list):
             if len(sentence) != 1:
-                raise WatchwordError(f"{path}: {len(sentence)} sentences for video {video!r}, expected one")
+                raise WatchwordError(f"{path}: {len(sentence)} captions for video {video!r}, expected one")
             sentence = sentence[0]
         name = _name(video, path)
         if name in hypotheses:
-            raise WatchwordError(f"{path}: two sentences for video {name!r}, expected one")
+            raise WatchwordError(f"{path}: two captions for video {name!r}, expected one")
         hypotheses[name] = _text(sentence, video, path)
     if not hypotheses:
-        raise WatchwordError(f"{path} holds no sentences")
+        raise WatchwordError(f"{path} holds no captions")
     return hypotheses
 
 
@@ -170,7 +170,7 @@ def _of_split(rows: list[dict[str, Any]], path: Path, split: str | None) -> dict
 
 def _sentences(sentences: Any, video: str, path: Path) -> list[str]:
     if not isinstance(sentences, list) or not sentences:
-        raise WatchwordError(f"{path}: video {video!r} has {sentences!r:.40}, expected a list of sentences")
+        raise WatchwordError(f"{path}: video {video!r} has {sentences!r:.40}, expected a list of captions")
     return [
         _text(sentence.get("caption") if isinstance(sentence, dict) else sentence, video, path)
         for sentence in sentences
@@ -179,7 +179,7 @@ def _sentences(sentences: Any, video: str, path: Path) -> list[str]:
 
 def _text(sentence: Any, video: Any, path: Path) -> str:
     if not isinstance(sentence, str):
-        raise WatchwordError(f"{path}: the sentence of video {video!r} is {sentence!r:.40}, expected text")
+        raise WatchwordError(f"{path}: the caption of video {video!r} is {sentence!r:.40}, expected text")
     return sentence
 
 

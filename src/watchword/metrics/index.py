@@ -35,7 +35,7 @@ METRICS = {  # what a person asks for -> what is reported, as coco-caption names
     "ROUGE_L": ("ROUGE_L",),
     "CIDEr": ("CIDEr",),
 }
-EOS = "<eos>"  # the end of a sentence as a word, where self-critical code counts it
+EOS = "<eos>"  # the end of a caption as a word, where self-critical code counts it
 FORMAT = 1  # of the files in the cache and of the tokenizer: another number makes them anew
 
 NO_METEOR = (
@@ -73,11 +73,11 @@ class Scores:
 
 
 class ReferenceIndex:
-    """The references of many videos, ready to score sentences against.
+    """The references of many videos, ready to score captions against.
 
     `context` is how captions are tokenised: "coco" as coco-caption does it, where the first word of the next caption
-    can change the last token of this one; "line" looks at each caption alone. Rewards look at each sentence alone.
-    `eos` counts the end of a sentence as a word in CIDEr-D, as self-critical code often does: recorded in signatures.
+    can change the last token of this one; "line" tokenises each caption alone, and so do rewards.
+    `eos` counts the end of a caption as a word in CIDEr-D, as self-critical code often does: recorded in signatures.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ReferenceIndex:
         return self._kept.tokens.sentences(self._number[video])
 
     def score(self, hypotheses: Mapping[str, str], metrics: Sequence[str] | None = None) -> Scores:
-        """Corpus and per-video scores of one sentence for every video.
+        """Corpus and per-video scores of one caption for every video.
 
         `metrics` are keys of METRICS; None is all that can be computed here, so METEOR only where its tables are.
         """
@@ -158,10 +158,10 @@ class ReferenceIndex:
         weights: Mapping[str, float],
         ended: Sequence[Sequence[bool]] | None = None,
     ) -> Floats:
-        """For S sentences of each of B videos the weighted sum of their scores, (B, S).
+        """For S captions of each of B videos the weighted sum of their scores, (B, S).
 
         Names are those that are reported: Bleu_1 .. Bleu_4, METEOR (of the segment), ROUGE_L, CIDEr. `ended` says which
-        sentences came to their end (all, if not given): with `eos` only these have it as their last word.
+        captions came to their end (all, if not given): with `eos` only these have it as their last word.
         """
         for video in videos:
             if video not in self._number:
@@ -192,7 +192,7 @@ class ReferenceIndex:
     def _values(
         self, name: str, videos: Sequence[str], tokens: Sequence[Words], ended: Sequence[bool] | None = None
     ) -> Floats:
-        """One score for each sentence, (sentences,)."""
+        """One score for each caption, (captions,)."""
         if name == "CIDEr":
             words = [_words(each) for each in tokens]
             if self.eos:
@@ -245,7 +245,7 @@ class ReferenceIndex:
 def mismatch(missing: Sequence[str], extra: Sequence[str]) -> str:
     """One line that names the videos that are on one side only."""
     parts = []
-    for videos, what in ((missing, "no sentence"), (extra, "no references")):
+    for videos, what in ((missing, "no caption"), (extra, "no references")):
         if videos:
             more = f" and {len(videos) - 3} more" if len(videos) > 3 else ""
             parts.append(f"{what} for {', '.join(map(repr, videos[:3]))}{more}")
@@ -285,7 +285,7 @@ class _Kept:
 
     tokens: _Tokens
     plain: ReferenceNgrams
-    with_eos: ReferenceNgrams  # the same object where the end of a sentence is no word
+    with_eos: ReferenceNgrams  # the same object where the end of a caption is no word
 
     @classmethod
     def of(

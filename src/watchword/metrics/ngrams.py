@@ -1,4 +1,4 @@
-"""N-grams of many sentences at once: what BLEU and CIDEr-D count.
+"""N-grams of many captions at once: what BLEU and CIDEr-D count.
 
 An n-gram is named by a number: the number of its prefix and its last word. So n-grams of every length are exact int64
 keys, never hashes, and one sort counts those of a whole corpus.
@@ -18,20 +18,20 @@ Words = Sequence[str]
 
 @dataclass(frozen=True)
 class Counts:
-    """The different n-grams of one order in every sentence, sorted by sentence. U of them."""
+    """The different n-grams of one order in every caption, sorted by caption. U of them."""
 
     sentence: Integers  # (U,)
     prefix: Integers  # (U,) which of the order below it begins with
     word: Integers  # (U,) its last word
-    count: Integers  # (U,) how often the sentence says it
+    count: Integers  # (U,) how often the caption has it
 
 
 def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Counts]:
-    """Counts of orders one to four. `words` are those of all sentences, one after the other, each below `num_words`."""
+    """Counts of orders one to four. `words` are those of all captions, one after the other, each below `num_words`."""
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # (L,) of every position
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # (L,) words from here to the end
     start = np.arange(len(words))
-    name = sentence  # the empty prefix of a sentence is the sentence
+    name = sentence  # the empty prefix of a caption is the caption
     orders: list[Counts] = []
     for order in range(1, ORDERS + 1):
         inside = left[start] >= order
@@ -47,7 +47,7 @@ def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Cou
 
 @dataclass(frozen=True)
 class NgramTable:
-    """Numbers for all n-grams of a set of sentences."""
+    """Numbers for all n-grams of a set of captions."""
 
     words: Mapping[str, int]  # every word -> its number
     keys: tuple[Integers, ...]  # for each order the sorted prefix * len(words) + word; the place is the number
@@ -56,12 +56,12 @@ class NgramTable:
         return [len(keys) for keys in self.keys]
 
     def contents(self) -> list[Counts]:
-        """Its own n-grams, as if one sentence said each of them once."""
+        """Its own n-grams, as if one caption had each of them once."""
         size = max(len(self.words), 1)
         return [Counts(np.zeros_like(keys), keys // size, keys % size, np.ones_like(keys)) for keys in self.keys]
 
     def numbers(self, orders: Sequence[Counts]) -> list[Integers]:
-        """The number of every n-gram that was counted, -1 for one that the table does not know."""
+        """The number of every n-gram that was counted, -1 for one that is not in the table."""
         found: list[Integers] = []
         known = np.zeros(1, np.int64)
         size = len(self.words)
@@ -87,7 +87,7 @@ def make_table(words: Mapping[str, int], orders: Sequence[Counts]) -> tuple[Ngra
 
 
 def number_words(sentences: Iterable[Words], words: dict[str, int]) -> tuple[Integers, Integers]:
-    """Words as numbers and the length of every sentence; a word that is new gets the next number in `words`."""
+    """Words as numbers and the length of every caption; a word that is new gets the next number in `words`."""
     flat: list[int] = []
     lengths: list[int] = []
     for sentence in sentences:
@@ -97,7 +97,7 @@ def number_words(sentences: Iterable[Words], words: dict[str, int]) -> tuple[Int
 
 
 class Overlay(dict[str, int]):
-    """The words of a table plus those that only a hypothesis says: they get numbers beyond the table's."""
+    """The words of a table plus those that only a hypothesis has: they get numbers beyond the table's."""
 
     def __init__(self, known: Mapping[str, int]) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Overlay(dict[str, int]):
 
 @dataclass(frozen=True)
 class Postings:
-    """Where the references of every video say the n-grams of one order. P pairs (video, n-gram), K occurrences."""
+    """Where the references of every video have the n-grams of one order. P pairs (video, n-gram), K occurrences."""
 
     pairs: Integers  # (P,) video * size of the table + n-gram, sorted
     starts: Integers  # (P + 1,) the occurrences of a pair are starts[p]:starts[p + 1]
@@ -135,7 +135,7 @@ class ReferenceNgrams:
         return len(self.first_row) - 1
 
     def document_frequencies(self) -> list[Integers]:
-        """For each order, how many videos know an n-gram: (size of the table,)."""
+        """For each order, how many videos have an n-gram: (size of the table,)."""
         sizes = self.table.sizes()
         return [
             np.bincount(postings.pairs % max(size, 1), minlength=size)
@@ -172,16 +172,16 @@ def index_references(references: Sequence[Sequence[Words]], known: Mapping[str, 
 
 @dataclass(frozen=True)
 class HypothesisNgrams:
-    """N-grams of sentences that are to be scored, and where the references of their videos say them."""
+    """N-grams of captions that are to be scored, and where the references of their videos have them."""
 
-    video: Integers  # (sentences,)
-    lengths: Integers  # (sentences,)
+    video: Integers  # (captions,)
+    lengths: Integers  # (captions,)
     orders: tuple[Counts, ...]
     pairs: tuple[Integers, ...]  # for each order (U,): which pair of the postings, -1 for none
 
 
 def look_up(references: ReferenceNgrams, video: Integers, sentences: Sequence[Words]) -> HypothesisNgrams:
-    """Sentences, split into words, beside the references of their videos."""
+    """Captions, split into words, beside the references of their videos."""
     words = Overlay(references.table.words)
     flat = np.array([words[word] for sentence in sentences for word in sentence], np.int64)
     lengths = np.array([len(sentence) for sentence in sentences], np.int64)

@@ -1,6 +1,6 @@
 """ROUGE-L as coco-caption computes it: the best precision and the best recall, maybe of different references.
 
-The longest common subsequence with every reference of a video comes from one walk over the sentence: all references
+The longest common subsequence with every reference of a video comes from one walk over the caption: all references
 lie side by side in one big integer, a bit per word and a guard bit behind each reference, and one addition per word
 said advances all of them (the bit-parallel algorithm of Hyyrö, 2004).
 """
@@ -14,7 +14,7 @@ class RougeReferences:
     """The references of one video. A caption without a word is one empty word, as `"".split(" ")` has it."""
 
     def __init__(self, references: Sequence[Sequence[str]]) -> None:
-        self.masks: dict[str, int] = {}  # word -> the places where a reference says it
+        self.masks: dict[str, int] = {}  # word -> the places where a reference has it
         self.fields: list[tuple[int, int, int]] = []  # of every reference: shift, ones, number of words
         shift = 0
         for reference in dict.fromkeys(tuple(reference) or ("",) for reference in references):

@@ -31,13 +31,13 @@ class Comparison:
     difference: float  # first minus second
     low: float  # 95 % interval of the difference, by paired bootstrap
     high: float
-    p_value: float  # two-sided, by approximate randomisation: how often swapping sentences differs as much
+    p_value: float  # two-sided, by approximate randomisation: how often swapping captions differs as much
 
 
 def resampled(scores: Scores, weights: Floats) -> dict[str, Floats]:
     """Corpus scores of sets that count every video so often: weights (samples, videos) -> name -> (samples,).
 
-    BLEU and METEOR of a set come from the sum of statistics, never from the mean of sentences.
+    BLEU and METEOR of a set come from the sum of statistics, never from the mean of captions.
     """
     totals: dict[str, Floats] = {}
     for name, values in scores.per_video.items():
@@ -73,7 +73,7 @@ def compare(first: Scores, second: Scores, samples: int = 1000, seed: int = 0) -
     """Paired: both systems are resampled and swapped on the same videos.
 
     The interval is a paired bootstrap; the p value is approximate randomisation (Noreen, 1989): under the hypothesis
-    that the systems are alike, each video's two sentences may change sides.
+    that the systems are alike, each video's two captions may change sides.
     """
     if first.videos != second.videos:
         raise WatchwordError("a paired test needs both systems on the same videos in the same order")
@@ -93,7 +93,7 @@ def compare(first: Scores, second: Scores, samples: int = 1000, seed: int = 0) -
 
 
 def _mixed(first: Scores, second: Scores, swaps: Floats) -> dict[str, Floats]:
-    """Corpus scores where the videos with a one in `swaps` (samples, videos) carry the second system's sentence."""
+    """Corpus scores where the videos with a one in `swaps` (samples, videos) carry the second system's caption."""
     totals: dict[str, Floats] = {}
     for name in first.per_video:
         if name in METRICS["BLEU"]:

@@ -30,7 +30,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Candidates:
-    """Possible matches of pairs of sentences; one row a match."""
+    """Possible matches of pairs of captions; one row a match."""
 
     pair: Array
     reference: Array  # first word in the reference
@@ -185,7 +185,7 @@ def _best_first(paths: Array) -> Array:
     for values in (paths[:, TOTAL].max() - paths[:, TOTAL], paths[:, CHUNKS], paths[:, FAR]):
         bits = int(values.max()).bit_length()
         key, room = (key << bits) | values, room - bits
-    if int(pair[-1]).bit_length() > room:  # sentences of thousands of words
+    if int(pair[-1]).bit_length() > room:  # captions of thousands of words
         return np.lexsort((paths[:, FAR], paths[:, CHUNKS], -paths[:, TOTAL], pair))
     return np.argsort(key, kind="stable")
 

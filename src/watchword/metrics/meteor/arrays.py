@@ -40,7 +40,7 @@ def word_keys(words: Sequence[str]) -> Array:
 
 
 def _mix(values: Array) -> Array:
-    """splitmix64's finisher: neighbours become strangers."""
+    """splitmix64's finisher: similar inputs get unrelated outputs."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Array = values ^ (values >> np.uint64(31))

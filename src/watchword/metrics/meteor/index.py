@@ -24,7 +24,7 @@ from watchword.metrics.meteor.words import FACTS, WORD_UNIT, Lexicon, Related
 
 BATCH = 1024  # hypotheses at a time
 MOST_CANDIDATES = 20_000_000  # possible matches held at a time: about 2 GB
-REMEMBERED = 200_000  # results kept for sentences that come again
+REMEMBERED = 200_000  # results kept for captions that come again
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sentences:
     """Rows of word numbers, flat."""
 
     word: Array  # (words,)
-    starts: Array  # (sentences + 1,)
+    starts: Array  # (captions + 1,)
     function_sums: Array  # (words + 1,): function words before each place
 
     @property
@@ -60,7 +60,7 @@ class Pairs:
     """Hypotheses with each reference of their video. The two sides are hypothesis and reference."""
 
     hypothesis: Array  # (pairs,)
-    starts: Array  # (2, pairs): first word among the words of all sentences
+    starts: Array  # (2, pairs): first word among the words of all captions
     lengths: Array  # (2, pairs)
     function_sums: tuple[Array, Array]
 
@@ -68,7 +68,7 @@ class Pairs:
 class MeteorIndex:
     """METEOR 1.5 against the references of a set of videos.
 
-    Sentences are PTB tokens; METEOR normalises them in its own way once more. Statistics are of the best reference:
+    Captions are PTB tokens; METEOR normalises them in its own way once more. Statistics are of the best reference:
     the first with the highest score.
     """
 
@@ -155,23 +155,23 @@ class MeteorIndex:
     # ------------------------------------------------------------------------------------------------- scores
 
     def statistics(self, video: str, tokens: Sequence[str]) -> tuple[float, ...]:
-        """The 23 statistics of a sentence. For many sentences `statistics_of` is far quicker."""
+        """The 23 statistics of a caption. For many captions `statistics_of` is far quicker."""
         return tuple(self.statistics_of([(video, tokens)])[0].tolist())
 
     def segment(self, video: str, tokens: Sequence[str]) -> float:
         return float(self.segments([(video, tokens)])[0])
 
     def statistics_of(self, pairs: Iterable[tuple[str, Sequence[str]]]) -> Array:
-        """The statistics of many (video, tokens): (sentences, 23)."""
+        """The statistics of many (video, tokens): (captions, 23)."""
         rows = [row for row, _ in self._results(pairs)]
         return np.array(rows, np.float64).reshape(-1, score.NUM_STATISTICS)
 
     def segments(self, pairs: Iterable[tuple[str, Sequence[str]]]) -> Array:
-        """The scores of many (video, tokens): (sentences,)."""
+        """The scores of many (video, tokens): (captions,)."""
         return np.array([value for _, value in self._results(pairs)], np.float64)
 
     def corpus(self, statistics: Iterable[Sequence[float]] | Array) -> float:
-        """METEOR of a set of sentences from their statistics; not the mean of their scores."""
+        """METEOR of a set of captions from their statistics; not the mean of their scores."""
         return score.corpus_score(np.array(list(statistics), np.float64))
 
     def _results(self, pairs: Iterable[tuple[str, Sequence[str]]]) -> list[tuple[Array, float]]:
@@ -187,7 +187,7 @@ class MeteorIndex:
         return [self._memory[key] for key in asked]
 
     def _best(self, asked: list[tuple[str, str]]) -> Array:
-        """Statistics of the best reference of each (video, line): (sentences, 23)."""
+        """Statistics of the best reference of each (video, line): (captions, 23)."""
         for name, _ in asked:
             if name not in self._videos:
                 raise unknown("video", name, self._videos)
@@ -212,7 +212,7 @@ class MeteorIndex:
             half = len(asked) // 2
             return np.concatenate([self._best(asked[:half]), self._best(asked[half:])])
         raise WatchwordError(
-            f"METEOR: the sentence for video {asked[0][0]!r} ({len(lines[0]):,} words) has more than "
+            f"METEOR: the caption for video {asked[0][0]!r} ({len(lines[0]):,} words) has more than "
             f"{MOST_CANDIDATES:,} possible matches with the video's references; shorten it"
         )
 
@@ -248,7 +248,7 @@ class MeteorIndex:
 
 def _best_references(candidates: Candidates, pairs: Pairs) -> Array:
     """Statistics of the first reference with the highest score, for each hypothesis."""
-    # Sentences that are equal word by word are matched so, and in no other way.
+    # Captions that are equal word by word are matched so, and in no other way.
     hypothesis_lengths, reference_lengths = pairs.lengths
     diagonal = (candidates.kind == EXACT) & (candidates.hypothesis == candidates.reference)
     same = np.bincount(candidates.pair[diagonal], minlength=hypothesis_lengths.size)
@@ -312,7 +312,7 @@ def _sentences(lines: list[list[str]], lexicon: Lexicon) -> Sentences:
 
 
 def _units(words: Array, sentence: Array, lexicon: Lexicon, tables: Tables) -> tuple[Array, Array, Array]:
-    """Every unit in flat rows of words: first place, length in words, unit. `sentence`: the row of each place."""
+    """Every unit in flat rows of words: first place, length in words, unit. `caption`: the row of each place."""
     ats, lengths, units = [np.arange(words.size)], [np.ones(words.size, np.int64)], [words + WORD_UNIT]
     keys, known = lexicon.keys[words], lexicon.in_tables[words]
     whole = known

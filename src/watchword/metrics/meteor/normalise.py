@@ -40,7 +40,7 @@ _RULES: list[_Rule] = [
 
 
 def normalise(line: str, prefixes: Mapping[str, bool]) -> list[str]:
-    """The lower-case words that METEOR sees; `prefixes` says of each abbreviation whether only a number may follow."""
+    """The lower-case words of METEOR; `prefixes` says of each abbreviation whether only a number may follow."""
     if _PLAIN.fullmatch(line):  # nearly every caption
         return line.lower().split()
     line = " " + _LONE.sub("\ufffd", line) + " "

@@ -130,7 +130,7 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Words:
-    """What is known of single words: the vocabulary of all tables, one row a word."""
+    """The facts of single words: the vocabulary of all tables, one row a word."""
 
     rows: dict[str, int]
     keys: Array  # (rows,) uint64: what phrase keys are made of
@@ -216,7 +216,7 @@ def index_folder(sources: Sources, progress: Progress | None = None) -> Path:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _only_one(folder.parent / "building.lock"):
-            if not folder.is_dir():  # nobody finished it while we waited
+            if not folder.is_dir():  # no other process finished it meanwhile
                 for stale in folder.parent.glob("building-*.tmp"):  # of a process that was killed
                     shutil.rmtree(stale, ignore_errors=True)
                 scratch = Path(tempfile.mkdtemp(prefix="building-", suffix=".tmp", dir=folder.parent))

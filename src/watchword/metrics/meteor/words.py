@@ -19,7 +19,7 @@ FACTS = ("hashes", "stems", "keys", "in_tables", "function", "sense_starts", "se
 
 
 class Lexicon:
-    """Numbers words from 0 on; `learn` looks up what METEOR knows of those that are new."""
+    """Numbers words from 0 on; `learn` looks up the facts of new ones in METEOR's tables."""
 
     def __init__(self, words: Words) -> None:
         self._words = words

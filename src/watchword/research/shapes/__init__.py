@@ -1,6 +1,6 @@
 """`shapes`: short videos of coloured shapes, drawn from a seed, with captions and with the truth that real data lacks.
 
-grammar.py      what can be shown and how it is said; captions read back
+grammar.py      what can be drawn, the phrases for it, and captions parsed back
 drawing.py      painting
 videos.py       configuration, staging, DrawnVideo and Truth
 descriptors.py  streams from the pixels

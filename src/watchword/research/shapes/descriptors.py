@@ -5,10 +5,10 @@ stream but `motion`, `movement` and `moving_regions` is a function of single fra
 without order): its mean over time is the same for a video and for the video played backwards. Those are functions
 of neighbouring frames and change their sign.
 
-`scene`, `movement` and `moving_regions` make a data set in which only a region tells who is spoken of and how it looks:
-the other two say where it is, when something happens and which way, and name nothing.
+`scene`, `movement` and `moving_regions` make a data set in which only a region shows the subject and its appearance:
+the other two show where it is, when something happens and which way, but not what it is.
 
-| stream | places | what it sees |
+| stream | locations | content |
 |---|---|---|
 | appearance | 1 | per colour: how much, where, how wide, contour, grain; all edges; the background at four heights |
 | appearance_grid | 4 x 4 | colours, edges, fine grain, mean colour, place |
@@ -102,7 +102,7 @@ def grid_boxes(side: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Maps:
-    """What is seen at every pixel."""
+    """Features of every pixel."""
 
     picture: FloatArray  # (F, H, W, 3) 0..1
     background: FloatArray  # (H, 3) the usual colour of a row over the video
@@ -264,8 +264,8 @@ def _regions(maps: Maps, boxes: FloatArray) -> FloatArray:
 def _moving_regions(maps: Maps, boxes: FloatArray) -> FloatArray:
     """Regions, and between neighbouring frames: how colours and box change, and how much they and the light do.
 
-    The amounts stand apart because attention scores a region nearly linearly: what moves left or right must look alike
-    to it. They are about as large as what says how a region looks.
+    The amounts stand apart because attention scores a region nearly linearly: what moves left or right must have equal
+    features. They are about as large as the features of a region's appearance.
     """
     values = _regions(maps, boxes)  # (F, K, 49)
     changes = 5 * _between_neighbours(np.concatenate([values[..., : len(HUES)], values[..., -4:]], -1))

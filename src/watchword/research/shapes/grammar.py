@@ -13,10 +13,10 @@ RARE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Entry:
-    """How often a value is drawn within its kind, and how it is said, the commonest phrase first."""
+    """How often a value is drawn within its kind, and its phrases, the commonest first."""
 
     share: float
-    phrases: tuple[str, ...] = ()  # none: it is never spoken of
+    phrases: tuple[str, ...] = ()  # none: no caption mentions it
 
 
 LEXICON: dict[str, dict[str, Entry]] = {
@@ -118,7 +118,7 @@ def kind_of(word: str) -> str:
 
 @dataclass(frozen=True)
 class Thing:
-    """How an object looks."""
+    """The appearance of an object."""
 
     object: str
     colour: str
@@ -170,13 +170,13 @@ def draw_value(
 
 
 def describe(facts: Facts, rng: np.random.Generator, num_captions: int) -> tuple[str, ...]:
-    """Several wordings: the first says everything, the second only what must be said, the others something between."""
+    """Several wordings: the first has every detail, the second only the necessary ones, the others some of them."""
     chances = [1.0, 0.0] + [0.5] * (num_captions - 2)
     return tuple(_sentence(facts, rng, chance) for chance in chances[:num_captions])
 
 
 def _sentence(facts: Facts, rng: np.random.Generator, chance: float) -> str:
-    """One caption; size, texture and scene are each spoken of with the given chance."""
+    """One caption; size, texture and scene are each mentioned with the given probability."""
     size, texture, scene = (float(draw) < chance for draw in rng.random(3))
     template = TEMPLATES[int(rng.choice(len(TEMPLATES), p=(0.6, 0.2, 0.2)))]
     subject = _noun(facts.subject, rng, size, texture, the=0.0 if template.startswith("there") else 0.3)
@@ -208,9 +208,9 @@ def _phrase(rng: np.random.Generator, kind: str, value: str) -> str:
 
 
 def meaning(caption: str) -> dict[str, str]:
-    """What a caption says, kind -> value; the second object and colour as `second`, `second_colour`, `after`.
+    """The facts of a caption, kind -> value; the second object and colour as `second`, `second_colour`, `after`.
 
-    Reads any caption, also a wrong one that a model made: unknown words say nothing.
+    Any caption can be parsed, also a wrong one of a model: unknown words are ignored.
     """
     found: dict[str, list[str]] = {}
     for word in caption.lower().split():

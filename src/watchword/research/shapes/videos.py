@@ -1,8 +1,8 @@
 """Videos of coloured shapes, drawn from a seed, with captions and with the truth about them.
 
-One object, the subject, does something; the others (distractors) only sway where they stand, so who is spoken of can be
-seen, but only in the frames of the event. Events with a direction in time are drawn one way and played backwards for
-the opposite word: no frame, and no set of frames without their order, tells moving left from moving right.
+One object, the subject, does something; the others (distractors) only sway where they stand, so the subject can be
+recognised, but only in the frames of the event. Events with a direction in time are drawn one way and played backwards
+for the opposite word: no frame, and no set of frames without their order, separates moving left from moving right.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class ShapesConfig:
         if self.size < 32 or self.size % 16:
             raise WatchwordError(f"shapes cannot draw pictures of {self.size} pixels: use a multiple of 16, 32 or more")
         if self.frames < 8:
-            raise WatchwordError(f"shapes cannot tell an event in {self.frames} frames: use 8 or more")
+            raise WatchwordError(f"shapes cannot show an event in {self.frames} frames: use 8 or more")
         if not 5 <= int(self.frames * self.longest_event) <= self.frames:
             raise WatchwordError(
                 f"an event of at most {self.longest_event:.2g} of {self.frames} frames: it needs five, and the video "
@@ -76,14 +76,14 @@ class ShapesConfig:
 
 @dataclass(frozen=True)
 class Truth:
-    """What real data does not say. The K slots are the places of the stream `regions`, in its order."""
+    """The truth, which real data lacks. The K slots are the locations of the stream `regions`, in its order."""
 
     facts: Facts
     event: tuple[int, int]  # frames [start, end) in which it happens
     boxes: FloatArray  # (F, K, 4) x0 y0 x1 y1, 0..1
     visible: NDArray[np.bool_]  # (F, K)
     things: tuple[Thing | None, ...]  # (K,) None is background: a box with nothing in it
-    subject: int  # the slot that is spoken of
+    subject: int  # the slot of the subject of the captions
     second: int | None  # the slot that the subject bounces off
     order_words: tuple[str, ...]  # words of the captions that only the order of time decides
     rare_words: tuple[str, ...]  # words of the captions that are rare in the whole data set
@@ -96,7 +96,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class DrawnVideo:
-    """A video, what is said about it, and the truth."""
+    """A video, its captions and the truth."""
 
     video: str
     split: str
@@ -130,7 +130,7 @@ def draw_video(config: ShapesConfig, index: int) -> DrawnVideo:
     pictures, boxes = _shoot(config, facts.scene, tracks, rng)  # subject first
     opacity = np.stack([track.opacity for track in tracks], axis=1)  # (F, objects)
 
-    slots = rng.permutation(config.regions)  # so that a slot's number says nothing
+    slots = rng.permutation(config.regions)  # so that a slot's number carries no information
     places = np.concatenate([boxes, np.broadcast_to(background, (config.frames, *background.shape))], axis=1)
     visible = np.ones((config.frames, config.regions), bool)
     visible[:, : len(tracks)] = opacity >= VISIBLE_OPACITY
@@ -190,7 +190,7 @@ def _draw_facts(config: ShapesConfig, rng: np.random.Generator) -> Facts:
     action = draw_value(rng, "action", config.actions)
     scene = draw_value(rng, "scene")
     subject = _draw_thing(rng, ())
-    if action == "spins" and subject.object == "circle":  # nobody sees a plain circle spin
+    if action == "spins" and subject.object == "circle":  # a plain circle that spins does not change
         subject = replace(subject, object=draw_value(rng, "object", without=frozenset({"circle"})))
     if action == "moves":
         return Facts(subject, action, scene, direction=draw_value(rng, "direction"))
@@ -206,7 +206,7 @@ def _draw_facts(config: ShapesConfig, rng: np.random.Generator) -> Facts:
 
 
 def _draw_thing(rng: np.random.Generator, others: tuple[Thing, ...]) -> Thing:
-    """An object that colour and shape tell from all others."""
+    """An object that differs from all others in colour or shape."""
     taken = {(other.object, other.colour) for other in others}
     while True:
         thing = Thing(*(draw_value(rng, kind) for kind in ("object", "colour", "texture", "size")))
