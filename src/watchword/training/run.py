@@ -1,4 +1,6 @@
-"""A run on disk: the folder that training fills and everything else reads.
+"""A run on disk: the layout of the folder that training fills and evaluation reads.
+
+To caption videos with it, the same folder is a `captioning.bundle.CaptionerBundle`.
 
 | file | content |
 |---|---|
