@@ -1,7 +1,5 @@
 """Decoding over the `step` of any model. It depends on no model and no vocabulary."""
 
-from watchword.decoding.constraints import RepetitionFilter
-from watchword.decoding.ensemble import Ensemble
 from watchword.decoding.mbr import mbr_decode, ngram_similarity
 from watchword.decoding.search import (
     Hypotheses,
@@ -16,6 +14,7 @@ from watchword.decoding.search import (
     teacher_force,
     without_end,
 )
+from watchword.decoding.step_models import Ensemble, RepetitionFilter
 
 __all__ = [
     "Ensemble",

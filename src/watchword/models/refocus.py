@@ -8,7 +8,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 | Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
 | Eq. 8, 9: how relevant each frame is to what was seen at first | `KeyFrameEncoder.relevance` |
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
-| Eq. 12 to 16: two attentions | `Refocus.step`, `layers/product_attention.py` |
+| Eq. 12 to 16: two attentions | `Refocus.step`, `layers/attention.py` |
 | Alg. 1: o1, o2 | `KeyFrameEncoder.first`, `KeyFrameEncoder.second` |
 | Alg. 2: o is the first memory cell, half of every query, and the first input | `Refocus.watch`, `Refocus.step` |
 | Sec. 4.2: saved key frames | `Refocus.fix_key_frames` |
@@ -33,10 +33,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import flat_locations, masked_mean, never_empty
+from watchword.layers.attention import ProductAttention, flat_locations, masked_mean, never_empty
 from watchword.layers.dropout import GroupDropout
 from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU, linear
-from watchword.layers.product_attention import ProductAttention
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
 from watchword.layers.time_steps import num_time_steps, time_step_means
