@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from watchword.cli import _progress
-from watchword.cli._progress import Bar, TimeLeft, bar
+from watchword.cli._progress import Bar, TimeLeft, bar, shown_score
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +38,9 @@ def test_a_finished_task_has_no_time_left() -> None:
     task = progress.add_task("videos", total=8)
     progress.update(task, completed=8)
     assert TimeLeft().render(progress.tasks[0]).plain == ""
+
+
+def test_scores_have_one_scale() -> None:
+    assert shown_score("CIDEr", 0.7934) == "CIDEr 79.3"
+    assert shown_score("Bleu_4", 0.5) == "BLEU-4 50.0"
+    assert shown_score("val_loss", 3.0739) == "val_loss 3.074"

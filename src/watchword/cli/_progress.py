@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from watchword.cli._shared import SCORES
+
 if TYPE_CHECKING:
     from watchword.training.loop import Report, TrainingProgress
 
@@ -86,7 +88,7 @@ def training_bar() -> Iterator["Report"]:
         def report(now: "TrainingProgress") -> None:
             phase = f"phase {now.phase + 1}, " if now.phase else ""
             if now.scores:
-                shown = "  ".join(f"{name} {value:.4g}" for name, value in now.scores.items())
+                shown = "  ".join(shown_score(name, value) for name, value in now.scores.items())
                 progress.console.print(f"{phase}epoch {now.epoch}/{now.epochs}  {shown}", soft_wrap=True)
             else:
                 name = f"{phase}epoch {now.epoch + 1}/{now.epochs}, loss {now.loss:.3f}"
@@ -94,6 +96,11 @@ def training_bar() -> Iterator["Report"]:
                 progress.update(task, description=name, completed=done, total=now.epochs * now.batches)
 
         yield report
+
+
+def shown_score(name: str, value: float) -> str:
+    """Scores times 100, as everywhere; losses and learning rates as they are."""
+    return f"{SCORES[name]} {100 * value:.1f}" if name in SCORES else f"{name} {value:.4g}"
 
 
 @contextmanager

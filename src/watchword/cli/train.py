@@ -49,12 +49,12 @@ def train(
         raise WatchwordError(
             "name a recipe, as in watchword train recipes/shapes.toml, or --resume RUN, or --videos and --captions"
         )
+    folder = resume or output or Path("runs") / str(recipe and recipe.stem)
     with training_bar() as report:
-        if resume is not None:
-            run = loop.resume(resume, report)
+        if recipe is not None:
+            run = loop.train(read_recipe(recipe, words or ()), folder, report)
         else:
-            assert recipe is not None
-            run = loop.train(read_recipe(recipe, words or ()), output or Path("runs") / recipe.stem, report)
+            run = loop.resume(folder, report)
     console.print(f"best weights in {run.folder}; next: watchword evaluate {run.folder} --split test")
 
 

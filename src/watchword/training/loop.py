@@ -192,6 +192,7 @@ class Trainer:
 
         board = None
         if self.accelerator.is_main_process:
+            log.info("curves: tensorboard --logdir %s", self.run.folder)
             board = SummaryWriter(str(self.run.folder), purge_step=self.position.step)
         self.model.to(self.accelerator.device)
         while self.position.phase < len(self.recipe.phases):
