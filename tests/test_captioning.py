@@ -775,7 +775,7 @@ def test_the_full_captioner_hears_what_it_cannot_see(tmp_path: Path) -> None:
     silent = watchword.describe(write_video(tmp_path / "silent.mp4", pictures, times), "full")
     heard = watchword.describe(write_video(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
     assert heard.caption
-    assert set(heard.attention) == {"appearance"}  # all else goes into the guess at a meaning, which looks at nothing
+    assert set(heard.attention) == {"appearance"}  # the other streams are read without attention
     assert heard.confidence != pytest.approx(silent.confidence, abs=1e-4)
 
 

@@ -35,29 +35,29 @@ def fitted(penalty: float, gamma: float = 1.0) -> tuple[KernelRegression, dict[s
     generator = torch.Generator().manual_seed(1)
     vectors = {"appearance": torch.randn(9, 12, generator=generator), "audio": torch.randn(9, 6, generator=generator)}
     known = torch.randn(9, 4, generator=generator)
-    guess = KernelRegression({"appearance": 6, "audio": 3}, 9, 4, gamma)
-    guess.fit(vectors, known, torch.full((9,), penalty))
-    return guess, vectors, known
+    regression = KernelRegression({"appearance": 6, "audio": 3}, 9, 4, gamma)
+    regression.fit(vectors, known, torch.full((9,), penalty))
+    return regression, vectors, known
 
 
-def test_of_an_example_is_guessed_what_is_known_of_it() -> None:
-    guess, vectors, known = fitted(penalty=1e-7)
-    torch.testing.assert_close(guess.output(guess.kernel(vectors)), known, rtol=1e-3, atol=1e-3)
+def test_without_a_penalty_the_targets_of_the_examples_are_predicted() -> None:
+    regression, vectors, known = fitted(penalty=1e-7)
+    torch.testing.assert_close(regression.output(regression.kernel(vectors)), known, rtol=1e-3, atol=1e-3)
 
 
-def test_the_more_a_guess_costs_the_nearer_it_stays_to_the_mean() -> None:
+def test_a_larger_penalty_keeps_predictions_nearer_to_the_mean() -> None:
     far = []
     for penalty in (0.01, 1.0, 100.0):
-        guess, vectors, known = fitted(penalty)
-        far.append((guess.output(guess.kernel(vectors)) - known.mean(0)).norm().item())
+        regression, vectors, known = fitted(penalty)
+        far.append((regression.output(regression.kernel(vectors)) - known.mean(0)).norm().item())
     assert far[0] > far[1] > far[2]
     assert far[2] < 0.1 * known.norm().item()
 
 
 def test_the_kernel_is_as_worked_by_hand() -> None:
-    guess, vectors, known = fitted(penalty=1.0, gamma=0.5)
+    regression, vectors, known = fitted(penalty=1.0, gamma=0.5)
     with torch.no_grad():
-        guess.weight["audio"].fill_(0.25)
+        regression.weight["audio"].fill_(0.25)
     by_hand = torch.zeros(9, 9)
     for name, share in (("appearance", 1.0), ("audio", 0.25)):
         values = vectors[name]
@@ -68,7 +68,7 @@ def test_the_kernel_is_as_worked_by_hand() -> None:
         standard *= explained / explained.mean()
         standard /= standard.norm(dim=1, keepdim=True)
         by_hand += share * (-0.5 * torch.cdist(standard, standard) ** 2).exp()
-    torch.testing.assert_close(guess.kernel(vectors), by_hand, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(regression.kernel(vectors), by_hand, rtol=1e-4, atol=1e-4)
 
 
 def test_videos_without_sound_tell_nothing_of_how_sound_differs() -> None:
@@ -76,21 +76,24 @@ def test_videos_without_sound_tell_nothing_of_how_sound_differs() -> None:
     vectors = {"appearance": torch.randn(12, 8, generator=generator), "audio": torch.randn(12, 6, generator=generator)}
     known = torch.randn(12, 4, generator=generator)
     vectors["audio"][8:] = 0
-    guess, heard = KernelRegression({"appearance": 4, "audio": 3}, 12, 4), KernelRegression({"audio": 3}, 8, 4)
-    guess.fit(vectors, known, torch.ones(12))
-    heard.fit({"audio": vectors["audio"][:8]}, known[:8], torch.ones(8))
-    torch.testing.assert_close(guess.mean["audio"], heard.mean["audio"])
-    torch.testing.assert_close(guess.scale["audio"], heard.scale["audio"])
-    assert guess.output(guess.kernel(vectors)).isfinite().all()
+    regression, of_audio = KernelRegression({"appearance": 4, "audio": 3}, 12, 4), KernelRegression({"audio": 3}, 8, 4)
+    regression.fit(vectors, known, torch.ones(12))
+    of_audio.fit({"audio": vectors["audio"][:8]}, known[:8], torch.ones(8))
+    torch.testing.assert_close(regression.mean["audio"], of_audio.mean["audio"])
+    torch.testing.assert_close(regression.scale["audio"], of_audio.scale["audio"])
+    assert regression.output(regression.kernel(vectors)).isfinite().all()
 
 
 def test_a_stream_that_no_video_has_changes_nothing() -> None:
     generator = torch.Generator().manual_seed(3)
     vectors, known = {"appearance": torch.randn(12, 8, generator=generator)}, torch.randn(12, 4, generator=generator)
-    alone, deaf = KernelRegression({"appearance": 4}, 12, 4), KernelRegression({"appearance": 4, "audio": 3}, 12, 4)
-    for guess in (alone, deaf):
-        guess.fit(vectors, known, torch.full((12,), 1e-7))
-        assert guess.output(guess.kernel(vectors)).allclose(known, atol=1e-3)
+    alone, silent = (
+        KernelRegression({"appearance": 4}, 12, 4),
+        KernelRegression({"appearance": 4, "audio": 3}, 12, 4),
+    )
+    for regression in (alone, silent):
+        regression.fit(vectors, known, torch.full((12,), 1e-7))
+        assert regression.output(regression.kernel(vectors)).allclose(known, atol=1e-3)
         vectors = vectors | {"audio": torch.zeros(12, 6)}
 
 
@@ -100,9 +103,9 @@ def test_few_directions_are_those_in_which_examples_differ() -> None:
     vectors += 1e-3 * torch.randn(40, 12, generator=generator)
     alike = []
     for rank in (12, 2, 1):
-        guess = KernelRegression({"appearance": 6}, 40, 4, rank=rank)
-        guess.fit({"appearance": vectors}, torch.zeros(40, 4), torch.ones(40))
-        alike.append(guess.kernel({"appearance": vectors}))
+        regression = KernelRegression({"appearance": 6}, 40, 4, rank=rank)
+        regression.fit({"appearance": vectors}, torch.zeros(40, 4), torch.ones(40))
+        alike.append(regression.kernel({"appearance": vectors}))
     torch.testing.assert_close(alike[1], alike[0], rtol=0.02, atol=0.02)
     assert (alike[2] - alike[0]).abs().max() > 0.2
 
@@ -114,16 +117,16 @@ def test_mean_and_largest_are_of_what_is_there() -> None:
     assert pooled(stream).tolist() == [[2.0, -6.0, 3.0, -5.0]]
 
 
-def test_a_meaning_that_is_given_is_said_as_one_that_is_guessed() -> None:
-    """The second half learns by itself: put behind the first it must say the same of the same meaning."""
+def test_a_given_embedding_is_decoded_as_a_predicted_one() -> None:
+    """The decoder is trained alone: joined to the regression it must generate the same from the same embedding."""
     settings = SMALL
     whole = build_model(settings, {"appearance": 6}, 14).eval()
     half = build_model(settings, {"meaning": 5}, 14).eval()
     half.load_state_dict({name: one for name, one in whole.state_dict().items() if not name.startswith("regression.")})
     seen = {"appearance": noise_stream([4, 2, 3])}
-    guessed = whole.sentence_embedding(seen)[:, None, None]  # type: ignore[operator]
+    predicted = whole.sentence_embedding(seen)[:, None, None]  # type: ignore[operator]
     real = torch.ones(3, 1, 1, dtype=torch.bool)
-    given = {"meaning": Stream(guessed, real, torch.zeros(3, 1), torch.zeros(3, 1, 1, 4))}
+    given = {"meaning": Stream(predicted, real, torch.zeros(3, 1), torch.zeros(3, 1, 1, 4))}
     one, other = teacher_force(whole, seen, CAPTIONS), teacher_force(half, given, CAPTIONS)
     torch.testing.assert_close(one.outputs, other.outputs)
 
@@ -154,7 +157,7 @@ def test_words_look_at_streams_that_are_named() -> None:
     model = build_model(settings | {"attended_streams": ["appearance"]}, {"appearance": 6, "audio": 6}, 14).eval()
     seen = {"appearance": noise_stream([4, 2, 3]), "audio": noise_stream([2, 2, 1])}
     with torch.no_grad():
-        model.regression.output.weight.zero_()  # type: ignore[union-attr]  # whatever it sees, it predicted the same
+        model.regression.output.weight.zero_()  # type: ignore[union-attr]  # the same prediction for all videos
     attention = teacher_force(model, seen, CAPTIONS, keep_attention=True).attention
     assert list(attention) == ["appearance"]
     weights = attention["appearance"][:, 0].sum(-1)  # (B, T, F)

@@ -146,7 +146,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Library:
     library = Library(tmp_path_factory.mktemp("storage") / "library.db")
     add(library, "a man is eating a mango", "a dog is running in the park", "a woman is slicing an onion")
     add(library, "a café owner does n't dance", "the dog 's owner runs", "many men play guitars")
-    for number in range(20):  # of common words bm25 thinks nothing
+    for number in range(20):  # common words have no weight in bm25
         add(library, f"nothing happens in room {number}")
     return library
 
@@ -234,7 +234,7 @@ def test_a_query_is_read_as_people_mean_it() -> None:
     assert [term.text for term in Query.read("the").wanted] == ["the"]
 
 
-# --- meanings ------------------------------------------------------------------------------------------------------
+# --- semantic search ------------------------------------------------------------------------------------------------
 
 
 class Dictionary:
