@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "watchword"
 # From the bottom to the top. Packages of one layer do not import each other, but for research and cli: every research
 # command is a command.
 LAYERS = (
-    {"errors", "types", "tensors"},
+    {"errors", "types", "tensors", "documents"},
     {"config", "preferences", "atomic_io", "downloads"},
     {"text", "video", "layers", "decoding"},
     {"backbones", "models", "metrics"},
@@ -26,6 +26,7 @@ LAYERS = (
 LAYER_OF = {package: number for number, layer in enumerate(LAYERS) for package in layer}
 WITHOUT_TORCH = {
     "errors",
+    "documents",
     "types",
     "atomic_io",
     "downloads",

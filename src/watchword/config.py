@@ -1,7 +1,6 @@
 """Recipes: TOML files with `key=value` overrides become frozen, validated settings."""
 
 import os
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp
@@ -11,27 +10,31 @@ from typing import Any, Literal, Self
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from watchword.documents import parse_toml
 from watchword.errors import WatchwordError, did_you_mean, unknown
 
 
 class Settings(BaseModel):
     """Frozen; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
         """Validated settings. The first mistake is raised as one line that names its key."""
         try:
+            check_integers(values)
             return cls.model_validate(values)
-        except ValidationError as error:
+        except ValueError as error:
+            if not isinstance(error, ValidationError):
+                raise WatchwordError(f"{where}: {error}") from error
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             if first["type"] == "extra_forbidden":
                 known = cls._fields_at(first["loc"][:-1])
                 message = f"unknown key {key!r}{did_you_mean(str(first['loc'][-1]), known)}"
             else:
-                message = f"{key} = {first.get('input')!r}: {first['msg']}" if key else first["msg"]
+                message = f"{key} = {first.get('input')!r:.200}: {first['msg']}" if key else first["msg"]
             raise WatchwordError(f"{where}: {message}") from error
 
     @classmethod
@@ -42,6 +45,14 @@ class Settings(BaseModel):
             if isinstance(part, str) and part in owner.model_fields:
                 owner = next(_settings_in(owner.model_fields[part].annotation), owner)
         return set(owner.model_fields)
+
+
+def check_integers(values: Any) -> None:
+    """Refuses integers of more than 64 bits: no setting means them, and numpy and torch cannot hold them."""
+    if isinstance(values, int) and not -(2**63) <= values < 2**63:
+        raise ValueError(f"an integer of {values.bit_length()} bits; at most 64 are read")
+    for value in values.values() if isinstance(values, Mapping) else values if isinstance(values, list | tuple) else ():
+        check_integers(value)
 
 
 def take_name(kind: str, settings: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -122,7 +133,7 @@ class Data(Settings):
     streams: tuple[str, ...] = Field(("appearance",), min_length=1)
     optional_streams: tuple[str, ...] = ()  # of these streams, those that a video may lack
     min_count: int = Field(2, ge=1)
-    max_words: int = Field(20, ge=1)  # longer captions are cut and have no EOS
+    max_words: int = Field(20, ge=1, le=10_000)  # longer captions are cut and have no EOS
     max_time_steps: int | None = Field(None, ge=1)  # of a longer stream, this many evenly spaced time steps
     frame_keep_rate: float = Field(1.0, gt=0, le=1)  # share of the time steps kept in training, drawn for each batch
     text_only: bool = False  # a language model: no features are read
@@ -203,9 +214,9 @@ class Selection(Settings):
 
     split: str = "val"
     by: Literal["CIDEr", "ROUGE_L", "Bleu_4", "val_loss"] = "CIDEr"
-    beam: int = Field(1, ge=1)
+    beam: int = Field(1, ge=1, le=1000)
     length_power: float = Field(0.5, ge=0)  # of the beam
-    mbr_samples: int = Field(0, ge=0)  # samples of MBR decoding; 0: the best of the beam
+    mbr_samples: int = Field(0, ge=0, le=10_000)  # samples of MBR decoding; 0: the best of the beam
     every: int = Field(1, ge=1)  # epochs
 
     @model_validator(mode="after")
@@ -221,7 +232,7 @@ class Recipe(Settings):
     """One experiment."""
 
     about: str = ""
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**62)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of training; auto: bfloat16 where it is faster
     data: Data
     model: dict[str, Any] = {"name": "soft_attention"}  # read by the model that it names
@@ -250,11 +261,11 @@ def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:
 def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
     """A recipe file with `key=value` overrides. Relative paths in the file are relative to the file."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = parse_toml(path.read_text("utf-8"))
     except FileNotFoundError as error:
         near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.toml")] or ["no recipe there"])
         raise WatchwordError(f"no recipe {path}{near}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise WatchwordError(f"cannot read recipe {path}: {error}") from error
     rename_keys(values)
     for table, key in _PATHS:
@@ -273,8 +284,8 @@ def _override(values: dict[str, Any], word: str) -> None:
     if not equals:
         raise WatchwordError(f"{word!r} is not key=value, for example model.hidden_size=256")
     try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value: Any = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text
     *parents, last = key.split(".")
     section: Any = values

@@ -1,11 +1,11 @@
 """What a user sets once: an environment variable, or else a key of the config file."""
 
 import os
-import tomllib
 from pathlib import Path
 
 from platformdirs import user_config_path
 
+from watchword.documents import parse_toml
 from watchword.errors import WatchwordError
 
 VARIABLES = {
@@ -25,7 +25,7 @@ def preference(key: str) -> str:
 
 def _configured(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse_toml(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

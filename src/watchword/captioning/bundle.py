@@ -12,7 +12,6 @@
 | `card.md` | the model card: data, scores, limits |
 """
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from watchword.config import Recipe, Settings, read_recipe
 from watchword.data.benchmarks import store_path
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store, settings_key
 from watchword.preferences import preference
@@ -67,11 +67,13 @@ class CaptionerBundle:
         """The settings of each stream that the captioner reads, by the stream's name in the recipe."""
         path = self.folder / STREAMS_FILE
         try:
-            kept = json.loads(path.read_text("utf-8"))
+            kept = parse_json(path.read_text("utf-8"))
+            if not isinstance(kept, dict) or not all(isinstance(one, dict) for one in kept.values()):
+                raise ValueError("expected an object of settings for each stream")
         except FileNotFoundError:
             kept = {}
-        except ValueError as error:
-            raise WatchwordError(f"{path} is damaged: {error}") from error
+        except (OSError, ValueError) as error:
+            raise WatchwordError(f"cannot read {path}: {error}") from error
         return {
             stream: kept[stream] if stream in kept else self._stored_settings(stream)
             for stream in self.recipe.data.streams
@@ -80,8 +82,8 @@ class CaptionerBundle:
     def _stored_settings(self, stream: str) -> dict[str, Any]:
         """Of a run: the settings in its store, if they are those that the run was trained on."""
         try:
-            key = json.loads((self.folder / "data.json").read_text("utf-8"))["keys"][stream]
-        except (OSError, ValueError, KeyError):
+            key = str(parse_json((self.folder / "data.json").read_text("utf-8"))["keys"][stream])
+        except (OSError, ValueError, KeyError, TypeError):
             key = ""
         try:
             store = Store(store_path(self.recipe.data))

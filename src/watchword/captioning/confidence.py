@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from watchword.atomic_io import write_whole
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 
 FILE = "calibration.json"
@@ -50,6 +52,10 @@ class Calibration:
     weight: dict[str, float]
     about: dict[str, Any]  # the data of the fit, and how well it ranks held-out videos
 
+    def __post_init__(self) -> None:
+        if not all(self.scale.get(name) and name in self.centre for name in self.weight):
+            raise ValueError("each weight needs a centre, and a scale that is not 0")
+
     def __call__(self, features: ConfidenceFeatures) -> float:
         total = self.bias
         for name, weight in self.weight.items():
@@ -61,7 +67,7 @@ class Calibration:
         """From a bundle's folder; None for a run that was never calibrated."""
         path = folder / FILE
         try:
-            return cls(**json.loads(path.read_text("utf-8")))
+            return TypeAdapter(cls).validate_python(parse_json(path.read_text("utf-8")))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:

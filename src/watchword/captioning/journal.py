@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
 from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.video import read_timeline
 
@@ -60,7 +61,7 @@ class Journal:
         lines = path.read_bytes().decode("utf-8", "replace").split("\n")
         whole, rest = lines[:-1], lines[-1]  # a line without an end was being written when the job was killed
         try:
-            begun = json.loads(whole[0])
+            begun = parse_json(whole[0])
             if begun != job:
                 changed = [key for key in job if begun.get(key) != job[key]] or ["the job"]
                 raise WatchwordError(
@@ -68,8 +69,8 @@ class Journal:
                     f"{job.get(changed[0])!r}): repeat the old settings, or leave out --resume to start again"
                 )
             for line in whole[1:]:
-                self._read_row(json.loads(line))
-        except (IndexError, KeyError, ValueError) as error:
+                self._read_row(parse_json(line))
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise WatchwordError(f"{path} is damaged ({error}): delete it and start again") from error
         if rest:
             path.write_text("".join(f"{line}\n" for line in whole), "utf-8")

@@ -18,6 +18,7 @@ from watchword.data.folder import read_folder
 from watchword.data.msrvtt import info_files, read_msrvtt
 from watchword.data.msvd import caption_files, is_corpus, looks_like_sentences, read_msvd
 from watchword.data.reading import checked, header_of, read_utf8, split_named, videos_in, with_videos
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError, unknown
 from watchword.types import Clip
 
@@ -72,7 +73,7 @@ def read_native(path: Path) -> list[Clip]:
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError as error:
             raise WatchwordError(f"{where}: broken JSON ({error}); expected one object a line") from error
         clips.append(_native_clip(row, where, path.parent))
@@ -85,6 +86,8 @@ def _native_clip(row: Any, where: str, folder: Path) -> Clip:
     captions, category, path = row["captions"], row.get("category"), row.get("path")
     if not isinstance(captions, list) or not all(isinstance(caption, str) for caption in captions):
         raise WatchwordError(f"{where}: captions of video {row['video']!r} must be a list of sentences")
+    if isinstance(row["video"], bool) or not isinstance(row["video"], str | int):
+        raise WatchwordError(f"{where}: a video is named {row['video']!r:.40}, expected text or a whole number")
     if category is not None and not isinstance(category, int):
         raise WatchwordError(f"{where}: category {category!r} of video {row['video']!r} must be a whole number")
     if path is not None and not isinstance(path, str):

@@ -158,7 +158,13 @@ class Features:
             return empty_stream(self.widths[stream], time_steps=1)  # one zero vector
         if stream in self.present and video not in self.present[stream]:
             return empty_stream(self.widths[stream])
-        return evenly_chosen(self.store.read(video, stream), self.max_time_steps)
+        arrays = self.store.read(video, stream)
+        if arrays.values.shape[2] != self.widths[stream]:
+            raise WatchwordError(
+                f"{stream} of video {video!r} in {self.store.folder} has width {arrays.values.shape[2]}, others have "
+                f"{self.widths[stream]}: delete its file, then import or extract it again"
+            )
+        return evenly_chosen(arrays, self.max_time_steps)
 
     def batches(self, videos: Sequence[str], size: int) -> Iterator[Batch]:
         """Videos without captions, in order: what decoding reads."""

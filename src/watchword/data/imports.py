@@ -32,7 +32,19 @@ Arrays = Iterator[tuple[str, Callable[[], Array]]]  # video and how to read it, 
 ID_NAMES = ("ids", "names", "videos", "video_ids", "video_id")
 FEATURE_NAMES = ("feats", "features", "feat", "values")
 DEFAULT_LAYOUTS = {1: "D", 2: "FD", 3: "FND", 4: "FHWD"}
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)  # what damaged files raise
+# What damaged files raise; the last four come from a header that is no header, and from shapes beyond all memory.
+BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    RecursionError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,7 @@ def _folder(path: Path) -> FeatureFile:
 
     def read(file: Path) -> Array:
         with file.open("rb") as stream:
-            return _read_array(stream)
+            return _read_array(stream, file.stat().st_size)
 
     return FeatureFile(videos, _lazily(videos, files, read))
 
@@ -210,7 +222,7 @@ def _archive(path: Path, archive: zipfile.ZipFile) -> FeatureFile:
 
     def read(name: str) -> Array:
         with archive.open(name) as stream:
-            return _read_array(stream)
+            return _read_array(stream, archive.getinfo(name).file_size)
 
     ids, features = _packed(keys)
     if not (ids and features):
@@ -220,7 +232,7 @@ def _archive(path: Path, archive: zipfile.ZipFile) -> FeatureFile:
         return FeatureFile(videos, _lazily(videos, members, read))
     videos = _names(_texts(read(keys[ids]), path), path)
     with archive.open(keys[features]) as stream:
-        shape, _, dtype = _read_header(stream)
+        shape, _, dtype = _read_header(stream, archive.getinfo(keys[features]).file_size)
     _check_length(path, videos, shape)
     scale = float(read(keys["scale"])) if "scale" in keys and dtype == np.uint8 else None
     num_indices = len(read(keys["frame_index"])) if "frame_index" in keys else 0
@@ -231,10 +243,11 @@ def _archive(path: Path, archive: zipfile.ZipFile) -> FeatureFile:
 def _one_by_one(archive: zipfile.ZipFile, member: str, videos: list[str]) -> Arrays:
     """The rows of one packed array, read through in the order in which they lie."""
     with archive.open(member) as stream:
-        shape, fortran_order, dtype = _read_header(stream)
+        size = archive.getinfo(member).file_size
+        shape, fortran_order, dtype = _read_header(stream, size)
         if fortran_order:  # a row is scattered over the whole file: there is no reading it through
             with archive.open(member) as whole:
-                rows = _read_array(whole)
+                rows = _read_array(whole, size)
             yield from _lazily(videos, range(len(rows)), rows.__getitem__)
             return
         num_bytes = math.prod(shape[1:]) * dtype.itemsize
@@ -309,17 +322,20 @@ def _check_length(path: Path, videos: list[str], shape: tuple[int, ...]) -> None
         raise WatchwordError(f"{path}: {len(videos)} ids but features of shape {shape}; the first axis must be videos")
 
 
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read(stream)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"its header declares shape {shape} of {dtype}, more than the {size:,} bytes that it has")
     if dtype.hasobject:
         raise ValueError("it holds Python objects (a pickle), which can run code when read; save it as plain numbers")
     return shape, fortran_order, dtype
 
 
-def _read_array(stream: IO[bytes]) -> Array:
+def _read_array(stream: IO[bytes], size: int) -> Array:
+    """The array of a file of `size` bytes."""
     start = stream.tell()
-    _read_header(stream)
+    _read_header(stream, size)
     stream.seek(start)
     return np.lib.format.read_array(stream, allow_pickle=False)

@@ -8,11 +8,11 @@ It goes around as one file (videodatainfo.json, videodatainfo_2017.json, MSRVTT_
 second one "validate".
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from watchword.data.reading import checked, read_utf8, split_named
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.types import Clip
 
@@ -34,17 +34,17 @@ def read_msrvtt(paths: list[Path]) -> list[Clip]:
 
 def _read_one(path: Path) -> list[Clip]:
     try:
-        info: Any = json.loads(read_utf8(path))
+        info: Any = parse_json(read_utf8(path))
     except ValueError as error:
         raise WatchwordError(f"{path}: broken JSON ({error}); get it again") from error
     if not isinstance(info, dict) or not all(isinstance(info.get(key), list) for key in ("videos", "sentences")):
         raise WatchwordError(f'{path}: expected MSR-VTT\'s {{"videos": [...], "sentences": [...]}}')
     captions: dict[str, list[str]] = {}
     for number, sentence in enumerate(info["sentences"], 1):
-        try:
-            captions.setdefault(str(sentence["video_id"]), []).append(str(sentence["caption"]))
-        except (KeyError, TypeError) as error:
-            raise WatchwordError(f"{path}: sentence {number} lacks video_id or caption") from error
+        row = sentence if isinstance(sentence, dict) else {}
+        if not isinstance(row.get("video_id"), str | int) or not isinstance(row.get("caption"), str):
+            raise WatchwordError(f"{path}: sentence {number} lacks video_id or caption")
+        captions.setdefault(str(row["video_id"]), []).append(row["caption"])
     clips = [_clip(video, captions, f"{path}: video {number}") for number, video in enumerate(info["videos"], 1)]
     strangers = captions.keys() - {clip.video for clip in clips}
     if strangers:
@@ -53,8 +53,12 @@ def _read_one(path: Path) -> list[Clip]:
 
 
 def _clip(video: Any, captions: dict[str, list[str]], where: str) -> Clip:
-    if not isinstance(video, dict) or not {"video_id", "split"} <= video.keys():
+    if not isinstance(video, dict) or "split" not in video or not isinstance(video.get("video_id"), str | int):
         raise WatchwordError(f"{where} lacks video_id or split")
     name, category = str(video["video_id"]), video.get("category")
     split = split_named(video["split"], f"{where} ({name})")
-    return Clip(name, split, tuple(captions.get(name, ())), int(category) if category is not None else None)
+    try:
+        number = int(category) if category is not None else None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WatchwordError(f"{where} ({name}): category {category!r:.40} is no whole number") from error
+    return Clip(name, split, tuple(captions.get(name, ())), number)

@@ -25,8 +25,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from watchword.atomic_io import write_whole
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError, unknown
-from watchword.types import StreamArrays, StreamName
+from watchword.types import FloatArray, StreamArrays, StreamName
 
 SUFFIX = ".safetensors"
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -76,7 +77,9 @@ class Store:
         """What a stream was made with."""
         path = self._folder_of(stream) / "settings.json"
         try:
-            settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            settings = parse_json(path.read_text("utf-8"))
+            if not isinstance(settings, dict):
+                raise ValueError("expected an object")
         except (OSError, ValueError) as error:
             raise WatchwordError(f"cannot read {path}: {error}; import or extract the stream again") from error
         return settings
@@ -98,7 +101,10 @@ class Store:
         with self._open(video, stream) as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file, not a dict)
             provenance = dict(file.metadata() or {})
-        return StreamArrays(arrays["values"], arrays["times"], arrays["boxes"], arrays.get("mask"), provenance)
+            found = StreamArrays(arrays["values"], arrays["times"], arrays["boxes"], arrays.get("mask"), provenance)
+            _check_shapes(f"{stream} of video {video!r}", found)
+            _check_finite(f"{stream} of video {video!r}", times=found.times, boxes=found.boxes)
+        return found
 
     def write(self, video: str, stream: str, arrays: StreamArrays, settings: Mapping[str, Any]) -> Path:
         """Keeps a video's stream; the file that was there before is replaced in one instant or not at all."""
@@ -162,12 +168,14 @@ class Store:
                 f"the store {self.folder} has no {stream} of video {video!r} ({len(others):,} others, such as "
                 f"{others[0]!r}): bring it in with watchword features import, or check how the videos are called"
             ) from error
-        except SafetensorError as error:
+        except OSError as error:
+            raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
+        except WatchwordError:
+            raise
+        except Exception as error:  # of the file's header, its kinds of numbers, its shapes
             raise WatchwordError(
                 f"{path} is damaged ({error}): delete it, then import or extract {video!r} again"
             ) from error
-        except OSError as error:
-            raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
 
     def _check_width(self, folder: Path, path: Path, video: str, width: int) -> None:
         other = next((file for file in _files(folder) if file != path), None)
@@ -196,19 +204,8 @@ def _checked(video: str, stream: str, arrays: StreamArrays) -> dict[str, np.ndar
     """The arrays as they go to disk, or the one line that says why not."""
     values, times, boxes, mask = arrays.values, arrays.times, arrays.boxes, arrays.mask
     name = f"{stream} of video {video!r}"
-    if values.ndim != 3 or values.shape[2] == 0:
-        raise WatchwordError(f"{name} has shape {values.shape}; expected (time steps, locations, width)")
-    time_steps, locations, _ = values.shape
-    if times.shape != (time_steps,):
-        raise WatchwordError(f"{name} has {time_steps} time steps but times of shape {times.shape}")
-    if boxes.shape not in {(locations, 4), (time_steps, locations, 4)}:
-        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but boxes of shape {boxes.shape}")
-    if mask is not None and mask.shape != (time_steps, locations):
-        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but a mask of shape {mask.shape}")
-    for what, array in {"values": values, "times": times, "boxes": boxes}.items():
-        broken = array.size - int(np.count_nonzero(np.isfinite(array)))
-        if broken:
-            raise WatchwordError(f"{name}: {broken} of {array.size} {what} are NaN or infinite; not stored")
+    _check_shapes(name, arrays)
+    _check_finite(name, values=values, times=times, boxes=boxes)
     half = values.dtype == np.float16
     tensors = {
         "values": np.ascontiguousarray(values, dtype=np.float16 if half else np.float32),
@@ -218,6 +215,26 @@ def _checked(video: str, stream: str, arrays: StreamArrays) -> dict[str, np.ndar
     if mask is not None:
         tensors["mask"] = np.ascontiguousarray(mask, dtype=np.bool_)
     return tensors
+
+
+def _check_shapes(name: str, arrays: StreamArrays) -> None:
+    values, times, boxes, mask = arrays.values, arrays.times, arrays.boxes, arrays.mask
+    if values.ndim != 3 or values.shape[2] == 0:
+        raise WatchwordError(f"{name} has shape {values.shape}; expected (time steps, locations, width)")
+    time_steps, locations, _ = values.shape
+    if times.shape != (time_steps,):
+        raise WatchwordError(f"{name} has {time_steps} time steps but times of shape {times.shape}")
+    if boxes.shape not in {(locations, 4), (time_steps, locations, 4)}:
+        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but boxes of shape {boxes.shape}")
+    if mask is not None and mask.shape != (time_steps, locations):
+        raise WatchwordError(f"{name} has {time_steps} x {locations} locations but a mask of shape {mask.shape}")
+
+
+def _check_finite(name: str, **arrays: FloatArray) -> None:
+    for what, array in arrays.items():
+        broken = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if broken:
+            raise WatchwordError(f"{name}: {broken} of {array.size} {what} are NaN or infinite")
 
 
 def _folders(folder: Path) -> list[str]:

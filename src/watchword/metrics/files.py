@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError, did_you_mean
 from watchword.metrics.index import mismatch
 
@@ -97,26 +98,26 @@ def _read(path: Path) -> Any:
     except UnicodeDecodeError as error:
         raise WatchwordError(f"cannot read {path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
+        return parse_json(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as whole:  # not one document; JSON lines, maybe
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         rows = []
         for number, line in lines:
             try:
-                rows.append(json.loads(line, object_pairs_hook=_without_repeats))
+                rows.append(parse_json(line, object_pairs_hook=_without_repeats))
             except json.JSONDecodeError as error:
                 # a broken first line of many means a broken document, not a broken line
                 where = f"line {number}: {error.msg}" if rows else f"line {whole.lineno}: {whole.msg}"
                 raise WatchwordError(f"cannot read {path}: not JSON, {where}") from error
             except _RepeatedError as error:
                 raise WatchwordError(f"{path}: video {error.args[0]!r} stands there twice in line {number}") from error
+            except ValueError as error:
+                raise WatchwordError(f"cannot read {path}: line {number}: {str(error).split(';')[0]}") from error
         if not rows:
             raise WatchwordError(f"cannot read {path}: it is empty") from whole
         return rows
     except _RepeatedError as error:
         raise WatchwordError(f"{path}: {error.args[0]!r} stands there twice") from error
-    except RecursionError as error:
-        raise WatchwordError(f"cannot read {path}: nested too deep") from error
     except ValueError as error:  # such as a number of thousands of digits
         raise WatchwordError(f"cannot read {path}: {str(error).split(';')[0]}") from error
 

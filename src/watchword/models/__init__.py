@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watchword.config import take_name
+from watchword.errors import WatchwordError
 from watchword.models.captioner import Captioner, CaptionerConfig
 from watchword.models.dual_afr import DualAFR
 from watchword.models.embedding_conditioned import EmbeddingConditioned
@@ -39,4 +40,7 @@ def read_model_config(settings: Mapping[str, Any]) -> tuple[str, CaptionerConfig
 def build_model(settings: Mapping[str, Any], widths: Mapping[str, int], num_words: int) -> Captioner:
     """A fresh model; `widths` names the streams it reads and their feature sizes."""
     name, config = read_model_config(settings)
-    return MODELS[name](config, widths, num_words)  # type: ignore[call-arg]
+    try:
+        return MODELS[name](config, widths, num_words)  # type: ignore[call-arg]
+    except (MemoryError, RuntimeError) as error:  # torch raises a RuntimeError where memory is missing
+        raise WatchwordError(f"cannot build model {name} of this size: {str(error).partition(chr(10))[0]}") from error

@@ -2,15 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from watchword.config import Settings
 from watchword.tensors import BOS, PAD, UNK, Memory, State, Step, Streams, at_least_float32
 
 NEVER_SAID = (PAD, BOS, UNK)
+LARGEST_SIZE = 16_384  # of a layer: a recurrent layer of this size has a billion weights
 
 
 class CaptionerConfig(Settings):
@@ -20,6 +22,13 @@ class CaptionerConfig(Settings):
     hidden_size: int = Field(512, ge=1)
     dropout: float = Field(0.5, ge=0, lt=1)  # on words, projected features and outputs
     feature_dropout: float = Field(0.0, ge=0, lt=1)  # on the features as they come
+
+    @model_validator(mode="after")
+    def sizes_that_fit_a_machine(self) -> Self:
+        for name, value in self:
+            if name.endswith("_size") and isinstance(value, int) and value > LARGEST_SIZE:
+                raise ValueError(f"{name} = {value}: at most {LARGEST_SIZE}")
+        return self
 
 
 class Captioner(nn.Module, ABC):

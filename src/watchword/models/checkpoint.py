@@ -3,22 +3,42 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from watchword.atomic_io import write_whole
-from watchword.config import rename_keys
+from watchword.config import Settings, rename_keys
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.models import build_model, read_model_config
 from watchword.models.captioner import Captioner
 from watchword.text.vocabulary import Vocabulary
 
 FIRST = "model.safetensors"
+LARGEST_WIDTH = 1_000_000  # of a stream
 SHARED = "shared"  # in a file's metadata: names of tensors that are the first file's
+
+
+class About(Settings):
+    """What a file says of its model."""
+
+    settings: dict[str, Any]
+    widths: dict[str, Annotated[int, Field(ge=1, le=LARGEST_WIDTH)]]
+    vocabulary: str  # checksum
+
+
+def _about(path: Path, metadata: Mapping[str, str]) -> About:
+    try:
+        return About.read(parse_json(metadata["watchword"]), str(path))
+    except (KeyError, ValueError, WatchwordError) as error:
+        raise WatchwordError(
+            f"{path} holds weights, but nothing says of which model ({error}): is it a run's?"
+        ) from error
 
 
 def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
@@ -34,18 +54,20 @@ def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabu
 def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
     """The model that was saved, in evaluation mode, on the CPU."""
     tensors, metadata = read_tensors(path)
-    try:
-        described = json.loads(metadata["watchword"])
-        settings, widths, checksum = described["settings"], described["widths"], described["vocabulary"]
-    except (KeyError, ValueError) as error:
-        raise WatchwordError(f"{path} holds weights, but nothing says of which model: is it a run's?") from error
-    if checksum != vocabulary.checksum:
+    about = _about(path, metadata)
+    if about.vocabulary != vocabulary.checksum:
         raise WatchwordError(
             f"the vocabulary ({len(vocabulary):,} words, {vocabulary.checksum}) is not the one that {path} was trained "
-            f"with ({checksum}): put the run's own vocabulary.txt back beside its weights"
+            f"with ({about.vocabulary}): put the run's own vocabulary.txt back beside its weights"
         )
+    broken = [name for name, tensor in tensors.items() if torch.isnan(tensor).any()]
+    if broken:
+        raise WatchwordError(
+            f"{path} holds weights that are not numbers (NaN in {broken[0]}): train again, or take an earlier copy"
+        )
+    settings = about.settings
     rename_keys({"model": settings}, warn=False)
-    model = build_model(settings, widths, len(vocabulary))
+    model = build_model(settings, about.widths, len(vocabulary))
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:

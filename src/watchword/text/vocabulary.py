@@ -82,6 +82,8 @@ class Vocabulary:
             return cls([row[0] for row in rows], content)
         except FileNotFoundError as error:
             raise WatchwordError(f"{path} is missing: is {path.parent} a run folder of watchword train?") from error
+        except OSError as error:
+            raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise WatchwordError(f"{path} is not UTF-8 text: it was damaged after training") from error
         except ValueError as error:

@@ -19,6 +19,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -34,7 +35,7 @@ from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.precision import choose_precision
-from watchword.training.run import Run, beginning_with, pack_optimizer, unpack_optimizer
+from watchword.training.run import Run, beginning_with, not_of_this_run, pack_optimizer, unpack_optimizer
 
 log = logging.getLogger(__name__)
 
@@ -218,10 +219,11 @@ class Trainer:
         )  # type: ignore[call-arg]
         self.mean = running_mean(self.model, phase.ema_decay) if phase.ema_decay else None
         if self.resumed:
-            unpack_optimizer(optimizer, self.resumed)
-            objective.load_state_dict(beginning_with("objective.", self.resumed))
-            if self.mean is not None:
-                self.mean.load_state_dict(beginning_with("mean.", self.resumed))
+            with not_of_this_run(self.run):
+                unpack_optimizer(optimizer, self.resumed)
+                objective.load_state_dict(beginning_with("objective.", self.resumed))
+                if self.mean is not None:
+                    self.mean.load_state_dict(beginning_with("mean.", self.resumed))
             self.resumed = {}
         elif phase.begin == "best" and self.position.phase:
             self._save(objective, optimizer)  # what was best before this phase may be replaced by its first epoch
@@ -361,12 +363,15 @@ class Trainer:
                 f"the data of {self.run.folder} has changed since it was begun (captions, splits or features): "
                 "put it back, or begin a new run"
             )
-        self.position = Position(**progress)
-        self.model.load_state_dict(beginning_with("model.", tensors))
+        with not_of_this_run(self.run):
+            self.position = TypeAdapter(Position).validate_python(progress)
+            self.model.load_state_dict(beginning_with("model.", tensors))
+            num_processes = len(tensors["random"])
         self.resumed = tensors
-        if self.accelerator.num_processes != len(tensors["random"]):
-            raise WatchwordError(f"this run was trained by {len(tensors['random'])} processes: resume it with as many")
-        torch.set_rng_state(tensors["random"][self.accelerator.process_index].cpu())
+        if self.accelerator.num_processes != num_processes:
+            raise WatchwordError(f"this run was trained by {num_processes} processes: resume it with as many")
+        with not_of_this_run(self.run):
+            torch.set_rng_state(tensors["random"][self.accelerator.process_index].cpu())
         log = self.run.folder / "log.jsonl"
         if self.accelerator.is_main_process and log.exists():
             with log.open("r+b") as file:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from watchword.atomic_io import write_whole
+from watchword.documents import parse_json
 from watchword.downloads import cache_folder
 from watchword.errors import WatchwordError
 
@@ -91,7 +92,7 @@ def _measured(command: Sequence[str]) -> float:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        known = json.loads(path.read_text("utf-8"))
+        known = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

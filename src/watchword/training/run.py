@@ -28,6 +28,7 @@ from torch import Tensor
 
 from watchword.atomic_io import write_whole
 from watchword.config import Recipe, read_recipe, relative_to, write_toml
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.models import Captioner
 from watchword.models.checkpoint import load_model, read_tensors, save_model
@@ -55,7 +56,10 @@ class Run:
     @property
     def seen(self) -> dict[str, Any]:
         """What the weights have seen: checksums of the splits, widths and settings of the streams."""
-        return self._read_json("data.json")
+        seen: Any = self._read_json("data.json")
+        if not isinstance(seen, dict) or not all(isinstance(seen.get(part), dict) for part in ("splits", "streams")):
+            raise WatchwordError(f"{self.folder / 'data.json'} is damaged: it does not say what the run was trained on")
+        return seen
 
     def saw(self, data: dict[str, Any], splits: Sequence[str]) -> bool:
         """Whether the run was trained on this data; of the videos used, these splits count."""
@@ -137,19 +141,32 @@ class Run:
         if not path.exists():
             return None
         tensors, metadata = read_tensors(path)
-        return tensors, json.loads(metadata["progress"])
+        with not_of_this_run(self):
+            return tensors, parse_json(metadata["progress"])
 
     def _read_json(self, name: str) -> dict[str, Any]:
         path = self.folder / name
         try:
-            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            values: dict[str, Any] = parse_json(path.read_text("utf-8"))
         except FileNotFoundError as error:
             evaluated = name.startswith(("scores", "predictions"))
             hint = "watchword evaluate makes it" if evaluated else "is it a run of watchword train?"
             raise WatchwordError(f"{self.folder} has no {name}: {hint}") from error
-        except ValueError as error:
-            raise WatchwordError(f"{path} is damaged: {error}") from error
+        except (OSError, ValueError) as error:
+            raise WatchwordError(f"cannot read {path}: {error}") from error
         return values
+
+
+@contextmanager
+def not_of_this_run(run: Run) -> Iterator[None]:
+    """What goes wrong while a training is restored comes from a `last.safetensors` that another program wrote."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
+        raise WatchwordError(
+            f"{run.folder / 'last.safetensors'} is not what this run kept ({reason}): put it back, or begin a new run"
+        ) from error
 
 
 def beginning_with(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

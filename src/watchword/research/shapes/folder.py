@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.features.store import Store, settings_key
 from watchword.research.shapes.descriptors import STREAMS, streams_of
@@ -56,7 +57,7 @@ def read_truth(path: Path) -> dict[str, Truth]:
     try:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             try:
-                record = json.loads(line)
+                record = parse_json(line)
                 found[str(record["video"])] = truth_from_json(record)
             except (ValueError, KeyError, TypeError) as error:
                 raise WatchwordError(f"cannot read {path}, line {number}: {error}; draw the data set again") from error

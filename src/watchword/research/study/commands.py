@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchword.cli._shared import Json
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _data_url(kind: str, content: bytes) -> str:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8"))
+        return parse_json(path.read_text("utf-8"))
     except OSError as error:
         raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:

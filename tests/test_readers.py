@@ -1,0 +1,294 @@
+"""Every reader of users' files gives an object or a WatchwordError, whatever the file holds."""
+
+import contextlib
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from tests.captioners import write_captioner
+from watchword.captioning.bundle import CaptionerBundle
+from watchword.captioning.confidence import Calibration
+from watchword.captioning.journal import Journal
+from watchword.config import Recipe, read_recipe
+from watchword.data.annotations import read_annotations
+from watchword.data.dataset import Features
+from watchword.data.imports import Rules, import_features, open_features
+from watchword.documents import parse_json, parse_toml
+from watchword.errors import WatchwordError
+from watchword.features.store import Store
+from watchword.metrics.files import read_hypotheses, read_references
+from watchword.models import build_model
+from watchword.models.checkpoint import load_model
+from watchword.text.vocabulary import Vocabulary
+from watchword.training.run import Run
+from watchword.types import StreamArrays
+
+DEEP = "[" * 200_000
+FEW = settings(
+    max_examples=15,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+CAPTIONS = '{"video": "a", "split": "train", "captions": ["a man"], "category": 1, "path": "a.mp4"}\n'
+MSRVTT = (
+    '{"videos": [{"video_id": "a", "split": "train", "category": 1}],'
+    ' "sentences": [{"video_id": "a", "caption": "a man"}]}'
+)
+RECIPE = """seed = 1
+[data]
+captions = "captions.jsonl"
+store = "features"
+[model]
+name = "soft_attention"
+hidden_size = 16
+[[phases]]
+epochs = 2
+"""
+
+
+def object_or_error(read: Callable[[], Any]) -> None:
+    with contextlib.suppress(WatchwordError):
+        read()
+
+
+def calibration(path: Path) -> Any:
+    return Calibration.load(path.parent)
+
+
+def run_data(path: Path) -> Any:
+    return Run(path.parent).seen
+
+
+def journal(path: Path) -> Any:
+    return Journal(path, {"top": 1}, resume=True)
+
+
+# What a reader reads: a file's name, a good content, and the reader.
+TEXTS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
+    "captions.jsonl": ("captions.jsonl", CAPTIONS, read_annotations),
+    "captions.csv": ("captions.csv", "video,caption,split,category\na.mp4,a man,train,1\n", read_annotations),
+    "MSR-VTT": ("videodatainfo.json", MSRVTT, read_annotations),
+    "MSVD": ("sents_train_lc_nopunc.txt", "vid1\ta man is talking\n", read_annotations),
+    "recipe": ("recipe.toml", RECIPE, read_recipe),
+    "references": ("refs.json", '{"a": ["a man", "a person"]}', read_references),
+    "hypotheses": ("hyps.json", '[{"image_id": "a", "caption": "a man"}]', read_hypotheses),
+    "hypotheses by line": ("hyps.jsonl", '{"video": "a", "caption": "x"}\n{"video": "b", "caption": "y"}',
+                           read_hypotheses),
+    "vocabulary": ("vocabulary.txt", "man\t0.5\nwoman\t0.7\n", Vocabulary.load),
+    "calibration": ("calibration.json", '{"bias": 1, "centre": {"a": 1}, "scale": {"a": 1}, "weight": {"a": 1},'
+                    ' "about": {}}', calibration),
+    "data.json": ("data.json", '{"splits": {"train": "1"}, "streams": {"appearance": "1"}}', run_data),
+    "journal": ("out.json.part", '{"top": 1}\n{"video": "a", "seconds": 1.0, "warnings": []}\n', journal),
+}  # fmt: skip
+pieces = st.sampled_from(
+    ["null", "[]", "{}", "-1", "1e999", "NaN", '"x"', "[" * 3000, "9" * 5000, "\0", "\n", '"', "\udcff", ",", "\t"]
+)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@given(data=st.data())
+@FEW
+def test_a_damaged_text_is_an_object_or_a_line(name: str, tmp_path: Path, data: st.DataObject) -> None:
+    """Parts of a good file are replaced; or it is cut; or it is another file altogether."""
+    file, good, read = TEXTS[name]
+    text = good
+    for _ in range(data.draw(st.integers(1, 3))):
+        begin = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(begin, min(len(text), begin + 12)))
+        text = text[:begin] + data.draw(pieces) + text[end:]
+    (tmp_path / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    object_or_error(lambda: read(tmp_path / file))
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "1", '"x"', DEEP, '{"a": ' * 100_000, "9" * 5000, "\xff\xfe"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_of_another_kind_is_an_object_or_a_line(name: str, content: str, tmp_path: Path) -> None:
+    file, _, read = TEXTS[name]
+    (tmp_path / file).write_bytes(content.encode("latin-1"))
+    object_or_error(lambda: read(tmp_path / file))
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    for file, good, read in TEXTS.values():
+        (tmp_path / file).write_text(good)
+        assert read(tmp_path / file) is not None
+        (tmp_path / file).unlink()
+
+
+@pytest.mark.parametrize("parse", [parse_json, parse_toml])
+def test_deep_brackets_are_a_value_error(parse: Callable[[str], Any]) -> None:
+    with pytest.raises(ValueError, match="nested too deep"):
+        parse(DEEP if parse is parse_json else f"value = {DEEP}")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "seed=-1",
+        "seed=" + "9" * 30,
+        "seed=0x" + "f" * 5000,
+        "data.max_words=" + "9" * 18,
+        "phases.0.learning_rate=inf",
+        "selection.beam=" + "9" * 9,
+        "model=" + "[" * 5000,
+    ],
+)
+def test_a_number_that_no_setting_means_is_refused(word: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    with pytest.raises(WatchwordError):
+        read_recipe(tmp_path / "recipe.toml", [word])
+
+
+def test_a_model_of_a_billion_units_is_refused() -> None:
+    with pytest.raises(WatchwordError, match="hidden_size = 1000000000: at most 16384"):
+        build_model({"name": "soft_attention", "hidden_size": 10**9}, {"appearance": 8}, 20)
+
+
+def test_a_video_without_a_name_is_not_called_none(tmp_path: Path) -> None:
+    (tmp_path / "captions.jsonl").write_text('{"video": null, "split": "train", "captions": ["a man"]}\n')
+    with pytest.raises(WatchwordError, match="a video is named None"):
+        read_annotations(tmp_path / "captions.jsonl")
+
+
+# --- weights -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def captioner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_captioner(tmp_path_factory.mktemp("captioners") / "tiny")
+
+
+GOOD_ABOUT = {"settings": {"name": "mean_pool"}, "widths": {"appearance": 8}, "vocabulary": "x"}
+ABOUTS = {
+    "list": "[]",
+    "null": "null",
+    "deep": DEEP,
+    "digits": "9" * 5000,
+    "negative width": json.dumps(GOOD_ABOUT | {"widths": {"appearance": -1}}),
+    "huge width": json.dumps(GOOD_ABOUT | {"widths": {"appearance": 10**12}}),
+    "text width": json.dumps(GOOD_ABOUT | {"widths": {"appearance": "x"}}),
+    "settings": json.dumps(GOOD_ABOUT | {"settings": []}),
+}
+
+
+@pytest.mark.parametrize("about", ABOUTS.values(), ids=ABOUTS)
+def test_weights_with_bad_metadata_are_refused(about: str, captioner: Path, tmp_path: Path) -> None:
+    bundle = CaptionerBundle(captioner)
+    save_file(load_file(bundle.weights[0]), tmp_path / "model.safetensors", {"watchword": about})
+    with pytest.raises(WatchwordError, match="nothing says of which model"):
+        load_model(tmp_path / "model.safetensors", bundle.vocabulary)
+
+
+def test_weights_that_are_not_numbers_are_refused(captioner: Path, tmp_path: Path) -> None:
+    bundle = CaptionerBundle(captioner)
+    raw = bundle.weights[0].read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    (tmp_path / "model.safetensors").write_bytes(raw[: 8 + size] + b"\xff" * (len(raw) - 8 - size))
+    with pytest.raises(WatchwordError, match="holds NaN instead of numbers"):
+        load_model(tmp_path / "model.safetensors", bundle.vocabulary)
+
+
+@pytest.mark.parametrize("metadata", [None, {"progress": "[]"}, {"progress": '{"phase": "x"}'}, {"progress": DEEP}])
+def test_what_training_did_not_keep_is_not_resumed(metadata: dict[str, str] | None, tmp_path: Path) -> None:
+    """A file of other weights, or of none."""
+    save_file({"a": torch.zeros(2)}, tmp_path / "last.safetensors", metadata)
+    object_or_error(Run(tmp_path).last)
+    (tmp_path / "last.safetensors").write_bytes(b"junk")
+    with pytest.raises(WatchwordError):
+        Run(tmp_path).last()
+
+
+# --- features ------------------------------------------------------------------------------------------------------
+
+
+def stored(values: Any, times: Any = (0.0, 1.0), boxes: Any = ((0.0, 0.0, 1.0, 1.0),)) -> dict[str, torch.Tensor]:
+    arrays = {"values": values, "times": times, "boxes": boxes}
+    return {name: torch.as_tensor(array, dtype=torch.float32).contiguous() for name, array in arrays.items()}
+
+
+BAD_FEATURES = {
+    "width": stored(np.zeros((2, 1, 7))),
+    "rank": stored(np.zeros((2, 8))),
+    "no axis": stored(0.0),
+    "boxes": stored(np.zeros((2, 1, 8)), boxes=np.zeros((3, 4))),
+    "times": stored(np.zeros((2, 1, 8)), times=[0.0]),
+    "NaN times": stored(np.zeros((2, 1, 8)), times=[0.0, float("nan")]),
+    "brain floats": {name: array.bfloat16() for name, array in stored(np.zeros((2, 1, 8))).items()},
+}
+
+
+@pytest.mark.parametrize("tensors", BAD_FEATURES.values(), ids=BAD_FEATURES)
+def test_a_video_whose_features_differ_is_one_line(tensors: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    good = StreamArrays(np.zeros((2, 1, 8), np.float32), np.arange(2.0), np.array([[0.0, 0.0, 1.0, 1.0]]))
+    path = store.write("a", "appearance", good, {})
+    save_file(tensors, path.with_name("b.safetensors"))
+    data = Recipe.read({"data": {"captions": "x", "store": tmp_path}}, "test").data
+    try:
+        features = Features(store, data)
+    except WatchwordError:
+        return  # the first file that it finds says how wide the others are
+    with pytest.raises(WatchwordError):
+        features.read(["a", "b"])
+
+
+def npz(header: bytes) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(64))
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 8), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 8), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 8), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': " + b"(" * 9000 + b"}",
+        b"(" * 200,
+        b"",
+    ],
+)
+def test_an_array_that_declares_what_it_has_not_is_one_line(header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "features.npz").write_bytes(npz(header))
+    with open_features(tmp_path / "features.npz") as source:
+        (outcome,) = import_features(source, Store(tmp_path / "store"), "appearance", Rules())
+    assert outcome.problem
+
+
+@given(damage=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8))
+@FEW
+def test_a_damaged_store_or_archive_is_an_object_or_a_line(tmp_path: Path, damage: list[tuple[float, int]]) -> None:
+    def damaged(raw: bytes) -> bytes:
+        changed = bytearray(raw)
+        for place, value in damage:
+            changed[int(place * (len(raw) - 1))] = value
+        return bytes(changed)
+
+    store = Store(tmp_path / "store")
+    good = StreamArrays(np.ones((2, 1, 8), np.float32), np.arange(2.0), np.array([[0.0, 0.0, 1.0, 1.0]]))
+    path = store.write("a", "appearance", good, {})
+    path.write_bytes(damaged(path.read_bytes()))
+    object_or_error(lambda: store.read("a", "appearance"))
+    content = io.BytesIO()
+    np.savez(content, a=np.ones((2, 8), np.float32))
+    (tmp_path / "features.npz").write_bytes(damaged(content.getvalue()))
+
+    def read() -> None:
+        with open_features(tmp_path / "features.npz") as source:
+            list(import_features(source, Store(tmp_path / "imported"), "appearance", Rules(), overwrite=True))
+
+    object_or_error(read)
