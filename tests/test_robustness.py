@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,15 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.captioners import write_captioner
+from tests.libraries import add, found
 from tests.videos import numbered, write_video
+from watchword.atomic_io import DiskFull
 from watchword.captioning.captioner import Captioner
 from watchword.captioning.pipeline import DescribeOptions, caption_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
+from watchword.library import Library
 from watchword.video import probe
 from watchword.video.formats import find_paths
 
@@ -181,3 +187,56 @@ def test_a_folder_that_cannot_be_entered_is_reported_once(clip: Path, monkeypatc
 def test_an_empty_name_is_not_the_current_folder() -> None:
     with pytest.raises(WatchwordError, match="an empty name is no video"):
         find_paths([""])
+
+
+# --- full disks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 60 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("only root may mount a disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "filler").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(1 << 12))
+
+
+def test_a_library_on_a_full_disk_can_be_read_and_emptied(small_disk: Path) -> None:
+    library = Library(small_disk / "library.db")
+    videos = [add(library, "a man is playing a guitar", identity=str(number)) for number in range(3)]
+    fill(small_disk)
+    library = Library(small_disk / "library.db")  # as the next command opens it
+    assert library.count() == 3
+    assert found(library, "guitar") == ["a man is playing a guitar"] * 3
+    with pytest.raises(DiskFull, match="disk"):
+        add(library, "a dog runs " * 10_000, identity="new")
+    for video in videos:
+        assert library.remove(video)
+    assert library.count() == 0
+
+
+def test_extraction_stops_at_the_first_video_that_finds_no_space(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object, **__: object) -> Path:
+        raise DiskFull("the disk is full")
+
+    def arrays(*_: object, **__: object) -> dict[str, None]:
+        return {"appearance": None}
+
+    monkeypatch.setattr(Store, "write", full)
+    monkeypatch.setattr("watchword.features.extraction.Extraction.arrays", arrays)
+    other = clip.with_name("other.mp4")
+    other.write_bytes(clip.read_bytes())
+    words = ["features", "extract", str(clip), str(other), "--streams", "appearance", "--workers", "1"]
+    done = RUN.invoke(app, [*words, "--store", str(tmp_path / "features")])
+    assert isinstance(done.exception, WatchwordError)
+    assert "the disk is full" in str(done.exception)

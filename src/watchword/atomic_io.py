@@ -10,6 +10,10 @@ from pathlib import Path
 from watchword.errors import WatchwordError
 
 
+class DiskFull(WatchwordError):  # noqa: N818
+    """No space is left for what is to be written."""
+
+
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Refuses an output that is one of the inputs, under whatever name: no command writes over what it reads."""
     known = {identity for path in inputs if (identity := _identity(path))}
@@ -42,7 +46,7 @@ def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:
         os.replace(temporary, path)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise WatchwordError(
+            raise DiskFull(
                 f"the disk is full: {path} was not written, what was there before is untouched; make room and go on"
             ) from error
         raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error

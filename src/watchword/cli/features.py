@@ -91,6 +91,8 @@ def extract(
                 else extract_local(part, some, min(workers or cores(), len(some)))
             )
             for outcome in outcomes:
+                if outcome.is_disk_full:
+                    raise WatchwordError(outcome.problem)
                 done += not outcome.problem
                 num_bytes += outcome.num_bytes
                 problems += [outcome.problem] if outcome.problem else []

@@ -156,6 +156,8 @@ def extract_videos(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
         task = progress.add_task("extracting features", total=len(waiting))
         workers = min(cores(), max(1, len(waiting) // VIDEOS_PER_WORKER))
         for outcome in extract_local(job, waiting, workers):
+            if outcome.is_disk_full:
+                raise WatchwordError(outcome.problem)
             if outcome.problem:
                 bad[outcome.video.video] = outcome.problem
                 console.print(f"watchword: {outcome.problem}", soft_wrap=True, markup=False)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from watchword.atomic_io import DiskFull
 from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE
 from watchword.config import Settings
 from watchword.errors import WatchwordError, unknown
@@ -99,6 +100,7 @@ class Outcome:
     problem: str = ""  # why it is not in the store
     warnings: tuple[str, ...] = ()  # damage: what is good of the video is in the store
     num_bytes: int = 0
+    is_disk_full: bool = False  # no other video would fare better
 
 
 def find_videos(words: Iterable[str], report: Report = warn) -> list[VideoFile]:
@@ -184,7 +186,7 @@ class Extraction:
         except Exception as error:  # whatever it is, thousands of other videos wait
             known = isinstance(error, WatchwordError)
             problem = str(error) if known else f"cannot extract {video.path}: {type(error).__name__}: {error}"
-            return Outcome(video, problem, tuple(dict.fromkeys(warnings)), written)
+            return Outcome(video, problem, tuple(dict.fromkeys(warnings)), written, isinstance(error, DiskFull))
         return Outcome(video, "", tuple(dict.fromkeys(warnings)), written)
 
     @torch.no_grad()

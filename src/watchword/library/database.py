@@ -16,11 +16,12 @@ import sqlite3
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchword.atomic_io import DiskFull, write_whole
 from watchword.errors import WatchwordError
 from watchword.explain.attention import upgraded
 
@@ -32,6 +33,7 @@ except ImportError:  # Windows: without locks two processes may caption a video 
 BUSY_SECONDS = 20.0  # to wait for another writer: adding a video takes milliseconds
 APPLICATION = 0x57574C42  # "WWLB": marks the file as a library
 VERSION = 2
+RESERVE = 4 << 20  # bytes beside the file that deleting may use when the disk is full
 
 # A segment's `content` is JSON of captioning.description; `caption` is its best caption. Captions are indexed twice:
 # by stems ("runs" finds "running"), and as they are spelled, because stems do not begin with "runni".
@@ -146,8 +148,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One consistent view of the library."""
-        with self._transaction("BEGIN") as connection:
+        """One consistent view of the library, on a full disk too."""
+        with self._transaction("BEGIN", self._connect_to_read) as connection:
             yield connection
 
     @contextmanager
@@ -155,8 +157,30 @@ class Database:
         """One transaction: all of it is written or nothing."""
         if "immutable" in self.mode:
             raise WatchwordError(f"cannot write {self.path}: it is read-only")
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction("BEGIN IMMEDIATE", self._connect) as connection:
             yield connection
+
+    @contextmanager
+    def deleting(self) -> Iterator[sqlite3.Connection]:
+        """As `writing`. On a full disk it takes the reserve: SQLite needs space even to delete."""
+        if self.is_disk_full:
+            self._reserve.unlink(missing_ok=True)
+        with self.writing() as connection:
+            yield connection
+
+    @property
+    def is_disk_full(self) -> bool:
+        return shutil.disk_usage(self.path.parent).free < RESERVE
+
+    @property
+    def _reserve(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-reserve")
+
+    def keep_reserve(self) -> None:
+        """Takes the reserve again where there is space."""
+        if not self._reserve.exists() and shutil.disk_usage(self.path.parent).free > 10 * RESERVE:
+            with suppress(WatchwordError):
+                write_whole(self._reserve, bytes(RESERVE), durable=False)
 
     def tidy(self) -> None:
         """Removes deleted text from the file: indexes keep deleted words and the log deleted pages for a while."""
@@ -172,10 +196,10 @@ class Database:
             connection.close()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, connect: Callable[[], sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
         connection: sqlite3.Connection | None = None
         try:
-            connection = self._connect()
+            connection = connect()
             connection.execute(begin)
             yield connection
             connection.execute("COMMIT")
@@ -194,11 +218,29 @@ class Database:
         connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
         return connection
 
-    def _prepare(self) -> None:
+    def _connect_to_read(self) -> sqlite3.Connection:
+        """On a full disk SQLite cannot make the file that readers share: a reader who is alone does without it."""
         connection = self._connect()
+        try:
+            connection.execute("PRAGMA user_version").fetchone()
+            return connection
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if _code(error) not in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
+                raise
+        connection = self._connect()
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return connection
+
+    def _prepare(self) -> None:
+        connection = self._connect_to_read()
         try:
             if self._version(connection) == VERSION:
                 return
+        finally:
+            connection.close()
+        connection = self._connect()
+        try:
             _write_ahead(connection)
             connection.execute("BEGIN IMMEDIATE")
             version = self._version(connection)  # another process may have been here while this one waited
@@ -275,7 +317,8 @@ def _explained(error: sqlite3.Error, path: Path) -> WatchwordError:
         sqlite3.SQLITE_CORRUPT: f"{path} is damaged ({error}): move it away and add the videos again",
         sqlite3.SQLITE_BUSY: f"another process has kept {path} busy for {BUSY_SECONDS:.0f} s: try again",
     }
-    return WatchwordError(lines.get(_code(error), f"cannot use {path}: {error}"))
+    kind = DiskFull if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR} else WatchwordError
+    return kind(lines.get(_code(error), f"cannot use {path}: {error}"))
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

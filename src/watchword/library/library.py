@@ -97,13 +97,14 @@ class Library:
             if explanation is not None:
                 content = zlib.compress(json.dumps(explanation, separators=(",", ":")).encode())
                 _insert(connection, "explanations", {"video": video, "content": content})
+        self.file.keep_reserve()
         return video
 
     def remove(self, video: int) -> bool:
         """Deletes all that the file has of a video; the video itself stays."""
-        with self.file.writing() as connection:
+        with self.file.deleting() as connection:
             is_there = _delete(connection, video)
-        if is_there:
+        if is_there and not self.file.is_disk_full:  # tidying takes space; the next removal does it
             self.file.tidy()
         return is_there
 

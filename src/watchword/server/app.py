@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
 
 import watchword
+from watchword.atomic_io import DiskFull
 from watchword.captioning.writers import WRITERS, Format
 from watchword.errors import WatchwordError
 from watchword.library import VideoRow
@@ -38,7 +39,7 @@ from watchword.server.schemas import (
     openapi_page,
 )
 from watchword.server.service import NotAVideo, Service
-from watchword.server.storage import TYPES, DiskFull, Stalled, TooLarge, clean_name
+from watchword.server.storage import TYPES, Stalled, TooLarge, clean_name
 
 PAGE = Path(__file__).parent / "static"
 VIEWER = PAGE.parents[1] / "explain" / "page" / "attention.js"  # shared with `watchword explain`

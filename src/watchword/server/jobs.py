@@ -8,12 +8,13 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
 
 State = Literal["waiting", "working", "done", "failed", "cancelled"]
@@ -127,7 +128,7 @@ class Jobs:
         """To be called while a place is held."""
         with self.changed:
             job = secrets.token_hex(16)
-            self.connection.execute(
+            self._execute(
                 "INSERT INTO jobs (id, name, file, identity, seconds, added) VALUES (?, ?, ?, ?, ?, ?)",
                 (job, name, file, identity, seconds, time.time()),
             )
@@ -194,18 +195,26 @@ class Jobs:
     def delete(self, video: int) -> None:
         """Deletes the jobs of a video."""
         with self.changed:
-            self.connection.execute("DELETE FROM jobs WHERE video = ?", (video,))
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._execute("DELETE FROM jobs WHERE video = ?", (video,))
+            self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self.connection.execute(statement, values)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
+                raise DiskFull("the server's disk is full: delete videos, or free some space") from error
+            raise WatchwordError(f"cannot use {self.path}: {error}") from error
 
     def _rows(self, where: str, *values: Any) -> list[Job]:
         with self.changed:
-            return [Job(**row) for row in self.connection.execute(f"SELECT * FROM jobs WHERE {where}", values)]
+            return [Job(**row) for row in self._execute(f"SELECT * FROM jobs WHERE {where}", values)]
 
     def _change(self, job: Job, *states: State, **values: Any) -> bool:
         """If the job is in one of these states; says whether it was."""
         columns, among = ", ".join(f"{name} = ?" for name in values), ", ".join("?" * len(states)) or "state"
         with self.changed:
-            done = self.connection.execute(
+            done = self._execute(
                 f"UPDATE jobs SET {columns} WHERE id = ? AND state IN ({among})", (*values.values(), job.id, *states)
             )
             self.changed.notify_all()
@@ -215,7 +224,7 @@ class Jobs:
 
     def _forget_old(self) -> None:
         final = ", ".join(f"'{state}'" for state in FINAL)
-        self.connection.execute(
+        self._execute(
             f"DELETE FROM jobs WHERE state IN ({final}) AND number NOT IN "
             f"(SELECT number FROM jobs WHERE state IN ({final}) ORDER BY number DESC LIMIT {KEPT})"
         )

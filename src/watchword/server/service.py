@@ -10,6 +10,7 @@ from pathlib import Path
 
 from starlette.requests import Request
 
+from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
 from watchword.server.caption_process import CaptionProcess
 from watchword.server.jobs import TRIES, Job
@@ -112,12 +113,16 @@ class Worker(threading.Thread):
         self.current: str | None = None  # the current job; changes only under the jobs' lock
 
     def run(self) -> None:
+        reported = ""  # a disk stays full for a while: it is said once
         while not self.stopping.is_set():
             try:
                 if not self._work():
                     self.jobs.wait(IDLE_SECONDS)
-            except Exception:  # a full disk or a bug: the next video may succeed
-                traceback.print_exc(file=sys.stderr)
+                reported = ""
+            except Exception as error:  # a full disk or a bug: the next video may succeed
+                if str(error) != reported:
+                    _report(error)
+                reported = str(error)
                 self.stopping.wait(IDLE_SECONDS)
 
     def stop(self) -> None:
@@ -154,10 +159,12 @@ class Worker(threading.Thread):
                 self.jobs.fail(job, f"cannot describe {job.name}: {error}")
             else:
                 self.jobs.requeue(job, job.tries)
+        except DiskFull:  # the job is taken up again when there is space
+            raise
         except WatchwordError as error:
             self.jobs.fail(job, str(error))
         except Exception as error:  # messages of the process are not trusted
-            traceback.print_exc(file=sys.stderr)
+            _report(error)
             self.jobs.fail(job, f"cannot describe {job.name}: {type(error).__name__}: {error}")
         finally:
             with self.jobs.changed:
@@ -177,3 +184,11 @@ class Worker(threading.Thread):
                     self.storage.keep(job, update.description, update.explanation)
                 elif not self.jobs.reach(job, update.reached, update.caption):
                     return
+
+
+def _report(error: Exception) -> None:
+    """A line for what a person can act on, a traceback for a bug."""
+    if isinstance(error, WatchwordError):
+        print(f"watchword: {error}", file=sys.stderr)
+    else:
+        traceback.print_exception(error, file=sys.stderr)

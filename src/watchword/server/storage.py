@@ -17,6 +17,7 @@ import re
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
+from watchword.atomic_io import DiskFull
 from watchword.captioning.description import Description
 from watchword.errors import WatchwordError
 from watchword.library import Library, VideoRow
@@ -129,16 +131,14 @@ class Storage:
 
 PIECE = 1 << 20  # bytes of a write
 STALL_SECONDS = 60.0  # without data, then the upload is dropped
+SLOW_SECONDS = 30.0  # after which an upload must have come at ...
+MIN_RATE = 1000.0  # ... bytes a second, on average: who sends less holds a place in the queue for nothing
 RESERVE = 256 << 20  # bytes of disk that stay free for the library
 LONGEST_NAME = 200  # characters
 
 
 class TooLarge(WatchwordError):  # noqa: N818
     """More bytes than allowed."""
-
-
-class DiskFull(WatchwordError):  # noqa: N818
-    """No space for the upload."""
 
 
 class Stalled(WatchwordError):  # noqa: N818
@@ -183,7 +183,7 @@ async def receive(chunks: AsyncIterator[bytes], path: Path, most: int, expected:
 
 
 async def _write(chunks: AsyncIterator[bytes], path: Path, most: int) -> Received:
-    size, digest, held = 0, hashlib.sha256(), bytearray()
+    size, digest, held, began = 0, hashlib.sha256(), bytearray(), time.monotonic()
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
 
         def put(piece: bytes, is_last: bool = False) -> None:
@@ -200,6 +200,8 @@ async def _write(chunks: AsyncIterator[bytes], path: Path, most: int) -> Receive
                 raise Stalled(f"no data for {STALL_SECONDS:g} s: upload it again") from None
             size += len(chunk or b"")
             _check_size(size, most)
+            if chunk is not None and size < MIN_RATE * (time.monotonic() - began - SLOW_SECONDS):
+                raise Stalled(f"less than {MIN_RATE:g} bytes a second: upload it again over a faster connection")
             held += chunk or b""
             if chunk is None or len(held) >= PIECE:
                 await asyncio.to_thread(put, bytes(held), chunk is None)
