@@ -377,7 +377,7 @@ def test_own_videos_and_captions_become_a_captioner(tmp_path: Path) -> None:
     (tmp_path / "videos" / "shapes000003.mp4").write_bytes(b"broken")
     start, output = write_captioner(tmp_path / "start"), tmp_path / "run"
     words = ["train", "--videos", str(tmp_path / "videos"), "--captions", str(tmp_path / "captions.csv")]
-    words += ["--start", str(start), "--output", str(output), "--epochs", "2"]
+    words += ["--init-from", str(start), "--output", str(output), "--epochs", "2"]
     done = run.invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "shapes000003.mp4" in done.stderr  # one bad video is told, and left out

@@ -54,7 +54,7 @@ WRITERS = {
     "explain": "explain own.mp4 --output own.mp4",
     "explain into the folder": "explain own.mp4 --output . --format mp4",
     "score": "score refs.json hyps.json --per-video hyps.json",
-    "train": "train --videos . --captions captions.jsonl --output . --start none",
+    "train": "train --videos . --captions captions.jsonl --output . --init-from none",
     "study": "research study make refs.json hyps.json --show none --output hyps.json",
     "study's key": "research study make refs.json hyps.key.json --show none --output hyps.html",
 }

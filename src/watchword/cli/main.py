@@ -59,6 +59,7 @@ RENAMED_OPTIONS = {
     "search": {"--meaning": "--semantic"},
     "serve": {"--largest": "--max-megabytes", "--longest": "--max-hours"},
     "evaluate": {"--votes": "--mbr-samples"},
+    "train": {"--start": "--init-from"},
     "explain": {"--films": "--videos", "--stream": "--head"},
     "research attention-ablation": {"--picture": "--output"},
     "research pos-stats": {"--figure": "--output"},

@@ -23,7 +23,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     videos: Annotated[Path | None, typer.Option(help="Own data: the folder of your videos, and ...")] = None,
     captions: Annotated[Path | None, typer.Option(help="... their captions: a table video,caption.")] = None,
-    start: Annotated[
+    init_from: Annotated[
         str | None, typer.Option(help="Own data: the captioner to fine-tune; none: train from scratch.")
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Own data: the maximum number of epochs.")] = 20,
@@ -39,7 +39,7 @@ def train(
     if videos is not None or captions is not None:
         if videos is None or captions is None or recipe is not None or resume is not None:
             raise WatchwordError("own data needs two options: watchword train --videos videos/ --captions captions.csv")
-        return train_own_data(videos, captions, output or Path("runs") / "own", start, epochs)
+        return train_own_data(videos, captions, output or Path("runs") / "own", init_from, epochs)
 
     from watchword.cli._progress import console, training_bar
     from watchword.config import read_recipe
@@ -58,15 +58,15 @@ def train(
     console.print(f"best weights in {run.folder}; next: watchword evaluate {run.folder} --split test")
 
 
-def train_own_data(videos: Path, captions: Path, output: Path, start: str | None, epochs: int) -> None:
+def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | None, epochs: int) -> None:
     """Extract, split, fine-tune, evaluate."""
     from watchword.captioning.bundle import FOR_TRAINING, find_bundle, shipped
     from watchword.cli._progress import console
     from watchword.cli.evaluate import evaluate
 
     begin = None
-    if start != "none" and (start or FOR_TRAINING in shipped()):
-        begin = find_bundle(start or FOR_TRAINING)
+    if init_from != "none" and (init_from or FOR_TRAINING in shipped()):
+        begin = find_bundle(init_from or FOR_TRAINING)
         console.print(f"starting from the captioner {begin.name}")
     run = train_own(OwnData(videos, captions, output, begin, epochs))
     split = "test" if run.seen["splits"].get("test") else "val"
