@@ -24,8 +24,8 @@ import numpy as np
 
 from watchword.downloads import PackagedFile, cache_folder, sha256_of
 from watchword.errors import WatchwordError
-from watchword.metrics.meteor.arrays import LETTER_BASE, WORD_BASE, Array, java_hash, polynomials, powers, word_keys
-from watchword.metrics.meteor.normalise import base_forms, stem
+from watchword.metrics.meteor.arrays import LETTER_BASE, WORD_BASE, Array, polynomials, powers, word_keys
+from watchword.metrics.meteor.normalise import base_forms
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ PARAPHRASES = PackagedFile(
 PACKAGED_FILES = (JAR, PARAPHRASES)
 
 LONGEST = 7  # words in the longest phrase of the table
-LAYOUT = 2  # of the arrays on disk; another layout is another folder
+LAYOUT = 3  # of the arrays on disk; another layout is another folder
 
 
 @dataclass(frozen=True)
@@ -134,23 +134,16 @@ class Words:
 
     rows: dict[str, int]
     keys: Array  # (rows,) uint64: what phrase keys are made of
-    hashes: Array  # (rows,) int32: Java's
-    stems: Array  # (rows,) int32: Java's hash of the stem
     synset_starts: Array  # (rows + 1,)
     synsets: Array  # of the word itself
-    sense_starts: Array  # (rows + 1,)
-    senses: Array  # synsets of the word and of its base forms
     irregular: dict[str, list[str]]  # form -> base forms
     function: frozenset[str]
     prefixes: dict[str, bool]  # abbreviation -> only before a number
 
     def senses_of(self, word: str) -> list[int]:
         """Synsets of any word and of its base forms."""
-        row = self.rows.get(word)
-        if row is not None:
-            found: list[int] = self.senses[self.sense_starts[row] : self.sense_starts[row + 1]].tolist()
-            return found
-        return sorted({one for form in base_forms(word, self.irregular, self) for one in self._own(form)})
+        forms = {word, *base_forms(word, self.irregular, self)}
+        return sorted({one for form in forms for one in self._own(form)})
 
     def __contains__(self, word: object) -> bool:
         """Whether it is in the dictionary of synonyms."""
@@ -241,7 +234,7 @@ def _announce() -> Progress:
     def progress(doing: str, share: float) -> None:
         if not told:
             told.append(doing)
-            log.warning("indexing METEOR's tables, once (about 20 seconds)")
+            log.warning("indexing METEOR's tables, once (about 15 seconds)")
 
     return progress
 
@@ -271,12 +264,8 @@ def _open(folder: Path) -> Tables:
         Words(
             rows=dict(zip(vocabulary, range(len(vocabulary)), strict=True)),
             keys=array("word_keys"),
-            hashes=array("word_hashes"),
-            stems=array("word_stems"),
             synset_starts=array("synset_starts"),
             synsets=array("synsets"),
-            sense_starts=array("sense_starts"),
-            senses=array("senses"),
             irregular=lists["irregular"],
             function=frozenset(lists["function"]),
             prefixes=lists["prefixes"],
@@ -365,9 +354,8 @@ def _whole_triples(file: gzip.GzipFile) -> Iterator[Array]:
 
 
 def _save_phrases(sources: Array, targets: Array, folder: Path) -> None:
-    keys = np.unique(np.concatenate([sources, targets]))
-    source = np.searchsorted(keys, sources).astype(np.int32)
-    target = np.searchsorted(keys, targets).astype(np.int32)
+    keys, numbers = np.unique(np.concatenate([sources, targets]), return_inverse=True)
+    source, target = np.split(numbers.astype(np.int32), 2)
     np.save(folder / "phrase_keys.npy", keys)
     bits = max(1, keys.size.bit_length() - 1)
     edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
@@ -409,16 +397,9 @@ def _save_words(jar: Path, vocabulary: set[str], folder: Path) -> None:
     words = sorted(vocabulary | synsets.keys() | bases.keys())
     (folder / "words.txt").write_text("\n".join(words), "utf-8", newline="\n")
     np.save(folder / "word_keys.npy", word_keys(words))
-    np.save(folder / "word_hashes.npy", np.array([java_hash(word) for word in words], np.int32))
-    np.save(folder / "word_stems.npy", np.array([java_hash(stem(word)) for word in words], np.int32))
-    senses = {}
-    for word in words:
-        both = {word, *base_forms(word, bases, synsets)}
-        senses[word] = sorted({number for form in both for number in synsets.get(form, ())})
-    for name, numbers in (("synset", synsets), ("sense", senses)):
-        sizes = [len(numbers.get(word, ())) for word in words]
-        np.save(folder / f"{name}_starts.npy", np.append(0, np.cumsum(sizes)).astype(np.int32))
-        np.save(folder / f"{name}s.npy", np.array([one for word in words for one in numbers.get(word, ())], np.int32))
+    sizes = [len(synsets.get(word, ())) for word in words]
+    np.save(folder / "synset_starts.npy", np.append(0, np.cumsum(sizes)).astype(np.int32))
+    np.save(folder / "synsets.npy", np.array([one for word in words for one in synsets.get(word, ())], np.int32))
     prefixes = {parts[0]: "#NUMERIC_ONLY#" in parts for parts in abbreviations if not parts[0].startswith("#")}
     lists = {"irregular": bases, "function": function, "prefixes": prefixes}
     (folder / "lists.json").write_text(json.dumps(lists), "utf-8")

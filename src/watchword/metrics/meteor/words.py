@@ -52,25 +52,15 @@ class Lexicon:
             return
         tables = self._words
         rows = np.array([tables.rows.get(word, -1) for word in new])
-        hashes, stems, keys = tables.hashes[rows], tables.stems[rows], tables.keys[rows]
-        first, sizes = tables.sense_starts[rows], np.diff(tables.sense_starts)[rows]
-        strange = {place: tables.senses_of(new[place]) for place in np.flatnonzero(rows < 0).tolist()}
-        for place, senses in strange.items():
-            hashes[place], stems[place], keys[place] = java_hash(new[place]), java_hash(stem(new[place])), 0
-            sizes[place] = len(senses)
-        places, owner = spread(np.where(rows < 0, 0, first), sizes)
-        found = tables.senses[places]
-        for place, senses in strange.items():
-            if senses:
-                found[owner == place] = senses
+        senses = [tables.senses_of(word) for word in new]
         self.names += new
-        self.hashes = np.append(self.hashes, hashes)
-        self.stems = np.append(self.stems, stems)
-        self.keys = np.append(self.keys, keys)
+        self.hashes = np.append(self.hashes, np.array([java_hash(word) for word in new], np.int32))
+        self.stems = np.append(self.stems, np.array([java_hash(stem(word)) for word in new], np.int32))
+        self.keys = np.append(self.keys, np.where(rows < 0, np.uint64(0), tables.keys[rows]))
         self.in_tables = np.append(self.in_tables, rows >= 0)
         self.function = np.append(self.function, [word in tables.function for word in new])
-        self.sense_starts = np.append(self.sense_starts, self.sense_starts[-1] + np.cumsum(sizes))
-        self.senses = np.append(self.senses, found)
+        self.sense_starts = np.append(self.sense_starts, self.sense_starts[-1] + np.cumsum([*map(len, senses)]))
+        self.senses = np.append(self.senses, np.array([one for each in senses for one in each], np.int32))
 
 
 class _Numbers(dict[str, int]):
