@@ -19,7 +19,7 @@ import torch
 
 from watchword.decoding import beam, expand_state
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
-from watchword.models import Captioner, build_model
+from watchword.models import Model, build_model
 from watchword.tensors import BOS, EOS, Batch, Stream
 
 WIDTHS = {"appearance": 1536, "motion": 2048, "regions": 2048}
@@ -50,7 +50,7 @@ def example(videos: int, captions: int, words: int, num_words: int) -> Batch:
     return Batch(tuple(str(video) for video in range(videos)), streams, captions)
 
 
-def training_step(model: Captioner, batch: Batch) -> Callable[[], None]:
+def training_step(model: Model, batch: Batch) -> Callable[[], None]:
     optimizer, loss = torch.optim.AdamW(model.parameters(), lr=1e-4), CrossEntropy(CrossEntropySettings())
 
     def run() -> None:
@@ -62,7 +62,7 @@ def training_step(model: Captioner, batch: Batch) -> Callable[[], None]:
     return run
 
 
-def words_alone(model: Captioner, batch: Batch) -> Callable[[], None]:
+def words_alone(model: Model, batch: Batch) -> Callable[[], None]:
     captions, words = batch.captions.shape[1:]
 
     def run() -> None:
@@ -81,7 +81,7 @@ def words_alone(model: Captioner, batch: Batch) -> Callable[[], None]:
     return run
 
 
-def searched_words(model: Captioner, batch: Batch) -> Callable[[], None]:
+def searched_words(model: Model, batch: Batch) -> Callable[[], None]:
     with torch.no_grad():
         memory, state = model.eval().encode(batch.streams)
 
@@ -95,7 +95,7 @@ def searched_words(model: Captioner, batch: Batch) -> Callable[[], None]:
     return run
 
 
-def search(model: Captioner, batch: Batch) -> Callable[[], None]:
+def search(model: Model, batch: Batch) -> Callable[[], None]:
     @torch.no_grad()
     def run() -> None:
         model.eval()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from watchword.decoding import beam
 from watchword.losses import Material, build_loss
-from watchword.models import Captioner, build_model
+from watchword.models import Model, build_model
 from watchword.tensors import BOS, EOS, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 
@@ -52,7 +52,7 @@ def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
     return min(times[1:])
 
 
-def learn(model: Captioner, loss: str, batch: Batch) -> Callable[[], None]:
+def learn(model: Model, loss: str, batch: Batch) -> Callable[[], None]:
     objective = build_loss({"name": loss}, MATERIAL)
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
 
@@ -65,7 +65,7 @@ def learn(model: Captioner, loss: str, batch: Batch) -> Callable[[], None]:
     return step
 
 
-def describe(model: Captioner, streams: dict[str, Stream]) -> Callable[[], None]:
+def describe(model: Model, streams: dict[str, Stream]) -> Callable[[], None]:
     def search() -> None:
         with torch.no_grad():
             beam(model.eval(), streams, 5, SAID)

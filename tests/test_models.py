@@ -8,7 +8,7 @@ import torch
 from tests.conftest import noise_stream
 from watchword.decoding import beam, greedy, rescore, teacher_force
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
-from watchword.models import MODELS, Captioner, build_model
+from watchword.models import MODELS, Model, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 
 NUM_WORDS = 14
@@ -99,7 +99,7 @@ def settings_of(name: str, **settings: object) -> dict[str, object]:
     return {"name": name.split()[0], **VARIANTS.get(name, {}), **settings}
 
 
-def small(name: str, dropout: float = 0.0) -> Captioner:
+def small(name: str, dropout: float = 0.0) -> Model:
     torch.manual_seed(0)
     settings = settings_of(name, hidden_size=16, embedding_size=8, dropout=dropout)
     return build_model(settings, {"appearance": 6, "motion": 4}, NUM_WORDS)
@@ -112,7 +112,7 @@ def streams(pad: int = 0) -> dict[str, Stream]:
     }
 
 
-def log_probabilities(model: Captioner, pad: int = 0) -> torch.Tensor:
+def log_probabilities(model: Model, pad: int = 0) -> torch.Tensor:
     return model.log_probabilities(teacher_force(model, streams(pad), CAPTIONS[:, :, 1:]).outputs)
 
 

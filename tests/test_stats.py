@@ -21,7 +21,7 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
-from watchword.models import Captioner, build_model
+from watchword.models import Model, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.research.analysis.pos_stats import pos_stats_of
 from watchword.research.analysis.temporal_order import decisions
@@ -236,7 +236,7 @@ def test_pairs_with_nothing_to_see_do_not_rank_and_one_time_step_alone_costs_not
     assert ranking_losses(projections, pairs, 1.0).flatten().tolist() == pytest.approx([math.log(2), 0.0])
 
 
-def overhear(model: Captioner, one: Batch) -> Tensor:
+def overhear(model: Model, one: Batch) -> Tensor:
     overheard = Overheard(model, margin=1.0)
     teacher_force(overheard, one.streams, one.captions[:, :, 1:])
     return overheard.mean()

@@ -16,7 +16,7 @@ from watchword.config import Settings, rename_keys
 from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.models import build_model, read_model_config
-from watchword.models.captioner import Captioner
+from watchword.models.model import Model
 from watchword.text.vocabulary import Vocabulary
 
 FIRST = "model.safetensors"
@@ -41,7 +41,7 @@ def _about(path: Path, metadata: Mapping[str, str]) -> About:
         ) from error
 
 
-def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
+def save_model(model: Model, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
     """All settings are kept, those that nobody named too: what the file builds does not change with a default."""
     name, config = read_model_config(settings)
     whole = {"name": name, **config.model_dump(mode="json")}
@@ -51,7 +51,7 @@ def save_model(model: Captioner, settings: Mapping[str, Any], vocabulary: Vocabu
     write_whole(path, save(tensors, metadata))
 
 
-def load_model(path: Path, vocabulary: Vocabulary) -> Captioner:
+def load_model(path: Path, vocabulary: Vocabulary) -> Model:
     """The model that was saved, in evaluation mode, on the CPU."""
     tensors, metadata = read_tensors(path)
     about = _about(path, metadata)

@@ -44,14 +44,14 @@ from watchword.layers.attention import AdditiveAttention, flat_locations, masked
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, PAD, Memory, State, Step, Stream, Streams
 from watchword.types import Bars, Diagnostics
 
 Variant = Literal["top_only", "single", "mlp", "max_pool", "average_pool", "hypercolumn", "soft", "hard"]
 
 
-class DualAFRConfig(CaptionerConfig):
+class DualAFRConfig(ModelConfig):
     variant: Variant = "soft"  # Tables 1, 2
     embedding_size: int = Field(300, ge=1)  # appendix
     hidden_size: int = Field(512, ge=1)  # appendix
@@ -78,7 +78,7 @@ class Glance:
     log_choice: Tensor  # log probability of what was drawn, (B, S); 0 where nothing is
 
 
-class DualAFR(Captioner):
+class DualAFR(Model):
     Config = DualAFRConfig
 
     def __init__(self, config: DualAFRConfig, widths: Mapping[str, int], num_words: int) -> None:

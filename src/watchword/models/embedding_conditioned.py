@@ -1,4 +1,4 @@
-"""Captioner conditioned on a sentence embedding. Ours.
+"""Model conditioned on a sentence embedding. Ours.
 
 A sentence encoder puts sentences of the same meaning near each other. The target of a video is the mean embedding of
 its captions (MiniLM: 384 numbers). Kernel regression predicts it from pooled features (`KernelRegression`), and an LSTM
@@ -26,14 +26,14 @@ from watchword.layers.attention import AdditiveAttention, flat_locations, masked
 from watchword.layers.kernel_regression import KernelRegression
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 
 EMBEDDING_STREAMS = ("sentence_embedding", "meaning")  # the second is the name in stores made before 0.2
 RENAMED = {"guess": "regression", "see": "project_stream"}  # modules in checkpoints written before 0.2
 
 
-class EmbeddingConditionedConfig(CaptionerConfig):
+class EmbeddingConditionedConfig(ModelConfig):
     sentence_embedding_size: int = Field(384, ge=1)  # MiniLM's
     examples: int = Field(64, ge=1)  # videos that the regression is fitted on
     gamma: float = Field(1.0, gt=0)  # of the Gaussian kernel
@@ -42,7 +42,7 @@ class EmbeddingConditionedConfig(CaptionerConfig):
     attention_size: int = Field(128, ge=1)
 
 
-class EmbeddingConditioned(Captioner):
+class EmbeddingConditioned(Model):
     Config = EmbeddingConditionedConfig
 
     def __init__(self, config: EmbeddingConditionedConfig, widths: Mapping[str, int], num_words: int) -> None:

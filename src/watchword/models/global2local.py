@@ -11,7 +11,7 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | Eq. 8, weights folded to the frames that have regions | `layers/time_steps.py: folding`, `_choose` |
 | Eq. 9, x_L: regions of the chosen frames, one attention for all | `_look_locally` |
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
-| Eq. 12, 13, words and cross entropy | `Captioner.logits`, `losses/cross_entropy.py` |
+| Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/cross_entropy.py` |
 
 How we read it, and where we differ (docs/papers/global2local.md has the reasons): the instants are those of the frames,
 every one with the clip nearest in time; folding follows the times of the streams instead of counting to three; phi is
@@ -32,14 +32,14 @@ from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.projection import Projection
 from watchword.layers.time_steps import folding, nearest, time_step_means
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, Memory, State, Step, Streams
 from watchword.types import Diagnostics, Mark
 
 LEAST_WEIGHT = 1e-8  # of a frame that has regions: every one can be chosen, however sure the attention is of another
 
 
-class Global2LocalConfig(CaptionerConfig):
+class Global2LocalConfig(ModelConfig):
     variant: Literal["global", "aligned", "local"] = "local"  # rows 1, 2, 3 to 6 of Table 1
     frames: int = Field(2, ge=1)  # k key frames; 2 is the paper's best
     sampler: Literal["gumbel", "argmax"] = "gumbel"
@@ -57,7 +57,7 @@ class Global2LocalConfig(CaptionerConfig):
     normalise: bool = False  # ours: projected features, before the ReLU
 
 
-class Global2Local(Captioner):
+class Global2Local(Model):
     """Attention of a step: the frame and clip streams by their names, `aligned:` the frame stream for the aligned
     attention, `local:` the region stream for the regions of the chosen frames, each frame with the same share."""
 

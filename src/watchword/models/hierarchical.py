@@ -9,7 +9,7 @@ Its other half, the Information Loss, works for any model: `losses/information.p
 | 2, e_ij = w' tanh(W h^R_i-1 + U v_ij + z), softmax over the k objects of a frame | `self.choose` |
 | 3, h^F_t = LSTM_F(E y_t-1, phi_t(H^R), phi_t(V^F), phi_t(V^C), h^F_t-1) | `step` |
 | 4, m_ti = w' tanh(W h^F_t-1 + U x_i + z), softmax over frames, one each for H^R, V^F, V^C | `self.attend` |
-| y_t = softmax(U h^F_t) | `Captioner.logits` |
+| y_t = softmax(U h^F_t) | `Model.logits` |
 
 Variants (Table 1): `ha`; `ta_b2`, objects averaged within each frame, no LSTM_R; `ta_b1`, no objects; `na`, no
 attention, the means over frames at every word.
@@ -35,13 +35,13 @@ from torch import Tensor, nn
 from watchword.errors import WatchwordError
 from watchword.layers.attention import AdditiveAttention
 from watchword.layers.recurrent import LSTMCell
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Stream, Streams
 
 CHOSEN = "chosen objects"  # H^R among what LSTM_F attends to, beside the names of streams
 
 
-class HierarchicalConfig(CaptionerConfig):
+class HierarchicalConfig(ModelConfig):
     variant: Literal["na", "ta_b1", "ta_b2", "ha"] = "ha"
     hidden_size: int = Field(512, ge=1)  # Sec. 4.2: "all the hidden units"
     embedding_size: int = Field(512, ge=1)  # Sec. 4.2, read so
@@ -51,7 +51,7 @@ class HierarchicalConfig(CaptionerConfig):
     objects: str = "regions"  # the stream whose locations LSTM_R chooses among
 
 
-class Hierarchical(Captioner):
+class Hierarchical(Model):
     Config = HierarchicalConfig
     config: HierarchicalConfig
 

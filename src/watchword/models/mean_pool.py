@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from watchword.layers.attention import flat_locations, masked_mean
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 
 
-class MeanPoolConfig(CaptionerConfig):
+class MeanPoolConfig(ModelConfig):
     normalise: bool = False  # ours: layer norm of the projected mean, before the ReLU
 
 
-class MeanPool(Captioner):
+class MeanPool(Model):
     Config = MeanPoolConfig
 
     def __init__(self, config: MeanPoolConfig, widths: Mapping[str, int], num_words: int) -> None:

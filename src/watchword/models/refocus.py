@@ -39,7 +39,7 @@ from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU, linear
 from watchword.layers.projection import Projection, accept_old_names
 from watchword.layers.recurrent import LSTMCell
 from watchword.layers.time_steps import num_time_steps, time_step_means
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
 from watchword.types import Diagnostics, Mark
 
@@ -47,7 +47,7 @@ from watchword.types import Diagnostics, Mark
 RENAMED = {"watcher": "encoder", "project_places": "project_locations", "over_places": "over_locations"}
 
 
-class RefocusConfig(CaptionerConfig):
+class RefocusConfig(ModelConfig):
     variant: Literal["attention", "bigru", "kbigru", "kbigru_all", "vre"] = "vre"  # Table 1; bigru: ours
     embedding_size: int = Field(512, ge=1)  # Sec. 4.2
     hidden_size: int = Field(512, ge=1)  # Sec. 4.2
@@ -71,7 +71,7 @@ class RefocusConfig(CaptionerConfig):
         return self.variant in ("kbigru_all", "vre")
 
 
-class Refocus(Captioner):
+class Refocus(Model):
     Config = RefocusConfig
     passes: Tensor
     fixed: Tensor

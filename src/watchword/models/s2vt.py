@@ -27,17 +27,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from watchword.errors import WatchwordError
 from watchword.layers.recurrent import remember_at_first
 from watchword.layers.time_steps import num_time_steps, time_step_means
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 
 
-class S2VTConfig(CaptionerConfig):
+class S2VTConfig(ModelConfig):
     embedding_size: int = Field(500, ge=1)  # Sec. 3.3
     hidden_size: int = Field(1000, ge=1)  # Sec. 3.3
     frame_size: int = Field(500, ge=1)  # Sec. 3.3
 
 
-class S2VT(Captioner):
+class S2VT(Model):
     Config = S2VTConfig
 
     def __init__(self, config: S2VTConfig, widths: Mapping[str, int], num_words: int) -> None:

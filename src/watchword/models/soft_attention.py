@@ -23,16 +23,16 @@ from torch import Tensor, nn
 from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 
 
-class SoftAttentionConfig(CaptionerConfig):
+class SoftAttentionConfig(ModelConfig):
     attention_size: int = Field(256, ge=1)
     normalise: bool = False  # ours: layer norm of projected features, before the ReLU
 
 
-class SoftAttention(Captioner):
+class SoftAttention(Model):
     Config = SoftAttentionConfig
 
     def __init__(self, config: SoftAttentionConfig, widths: Mapping[str, int], num_words: int) -> None:

@@ -41,7 +41,7 @@ from watchword.errors import WatchwordError
 from watchword.layers.attention import AdditiveAttention, never_empty
 from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell, remember_at_first
-from watchword.models.captioner import Captioner, CaptionerConfig
+from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, CATEGORY, Memory, State, Step, Streams
 from watchword.types import Bars, Diagnostics, StreamName
 
@@ -49,7 +49,7 @@ Pooling = Literal["mean", "lstm", "mean_lstm", "attention", "mean_attention", "r
 TINY = 1e-12  # a location that the chosen time step does not show
 
 
-class StatsConfig(CaptionerConfig):
+class StatsConfig(ModelConfig):
     variant: Literal["st", "ts", "stats"] = "stats"  # Table 1
     pooling: Pooling = "mean_ranked"  # Table 2
     embedding_size: int = Field(256, ge=1)  # Sec. 4.1
@@ -207,7 +207,7 @@ class Fusion(nn.Module):
         return (beta1 - beta2).sigmoid()
 
 
-class Stats(Captioner):
+class Stats(Model):
     Config = StatsConfig
     config: StatsConfig
 

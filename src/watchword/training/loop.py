@@ -30,7 +30,7 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
-from watchword.models import Captioner, build_model
+from watchword.models import Model, build_model
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
@@ -113,7 +113,7 @@ def resume(folder: Path, report: Report = lambda progress: None) -> Run:
 class Learner(nn.Module):
     """A model and its loss as one module, so that several processes can share its gradients."""
 
-    def __init__(self, model: Captioner, objective: Objective) -> None:
+    def __init__(self, model: Model, objective: Objective) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
@@ -315,7 +315,7 @@ class Trainer:
         return row
 
     @property
-    def judged(self) -> Captioner:
+    def judged(self) -> Model:
         """What is validated and kept: the weights, or their running mean."""
         return self.model if self.mean is None else self.mean.module  # type: ignore[return-value]
 
@@ -378,7 +378,7 @@ class Trainer:
                 file.truncate(self.position.log_bytes)  # lines after the position that is resumed will be written again
 
 
-def running_mean(model: Captioner, decay: float) -> AveragedModel:
+def running_mean(model: Model, decay: float) -> AveragedModel:
     """Polyak's mean of the weights, exponentially weighed; the first steps, far from the end, are soon forgotten."""
 
     def follow(means: Any, weights: Any, steps: Any) -> None:
@@ -388,7 +388,7 @@ def running_mean(model: Captioner, decay: float) -> AveragedModel:
 
 
 @torch.no_grad()
-def begin_with_vectors(model: Captioner, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+def begin_with_vectors(model: Model, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     """Embeddings of the words in these rows (M,) begin as vectors (M, E); those of others stay as they were drawn."""
     width = model.embedding.embedding_dim
     if vectors.shape[1] != width:
@@ -399,7 +399,7 @@ def begin_with_vectors(model: Captioner, rows: NDArray[np.int64], vectors: NDArr
     model.embedding.weight[torch.from_numpy(rows)] = torch.from_numpy(vectors)
 
 
-def load_matching(model: Captioner, trained: Captioner, name: str) -> None:
+def load_matching(model: Model, trained: Model, name: str) -> None:
     """The weights of a trained model into a new one of the same make."""
     try:
         model.load_state_dict(trained.state_dict())

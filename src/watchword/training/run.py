@@ -30,7 +30,7 @@ from watchword.atomic_io import write_whole
 from watchword.config import Recipe, read_recipe, relative_to, write_toml
 from watchword.documents import parse_json
 from watchword.errors import WatchwordError
-from watchword.models import Captioner
+from watchword.models import Model
 from watchword.models.checkpoint import load_model, read_tensors, save_model
 from watchword.text.vocabulary import Vocabulary
 
@@ -72,7 +72,7 @@ class Run:
         """A short checksum of the training videos and their captions."""
         return str(self.seen.get("used", {}).get("train", {}).get("sha256", ""))
 
-    def model(self) -> Captioner:
+    def model(self) -> Model:
         """The best weights."""
         return load_model(self.folder / "model.safetensors", self.vocabulary)
 
@@ -127,7 +127,7 @@ class Run:
         except OSError as error:
             raise WatchwordError(f"cannot make the run folder {self.folder}: {error.strerror}") from error
 
-    def keep_best(self, model: Captioner, recipe: Recipe, vocabulary: Vocabulary) -> None:
+    def keep_best(self, model: Model, recipe: Recipe, vocabulary: Vocabulary) -> None:
         save_model(model, recipe.model, vocabulary, self.folder / "model.safetensors")
 
     def keep_last(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:

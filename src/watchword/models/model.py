@@ -15,8 +15,8 @@ NEVER_SAID = (PAD, BOS, UNK)
 LARGEST_SIZE = 16_384  # of a layer: a recurrent layer of this size has a billion weights
 
 
-class CaptionerConfig(Settings):
-    """What every captioner has. Widths of the streams and the vocabulary's size come from the data."""
+class ModelConfig(Settings):
+    """What every model has. Widths of the streams and the vocabulary's size come from the data."""
 
     embedding_size: int = Field(300, ge=1)
     hidden_size: int = Field(512, ge=1)
@@ -31,17 +31,17 @@ class CaptionerConfig(Settings):
         return self
 
 
-class Captioner(nn.Module, ABC):
+class Model(nn.Module, ABC):
     """Videos in, words out.
 
     `widths` says which streams the model reads and how wide they are. `Step.outputs` is what the vocabulary
     projection reads: training applies it once to all words of all captions, decoding once a step.
     """
 
-    Config: type[CaptionerConfig] = CaptionerConfig
+    Config: type[ModelConfig] = ModelConfig
     never_said: Tensor
 
-    def __init__(self, config: CaptionerConfig, widths: Mapping[str, int], num_words: int, output_size: int) -> None:
+    def __init__(self, config: ModelConfig, widths: Mapping[str, int], num_words: int, output_size: int) -> None:
         super().__init__()
         self.config = config
         self.widths = dict(widths)
