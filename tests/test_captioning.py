@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -672,6 +673,12 @@ def test_csv_has_a_row_for_each_segment() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv([ODD]))))
     assert [row["caption"] for row in rows][1:] == ["a man's dog", "the end"]
     assert rows[0]["video"] == "a --> b & c.mp4"
+
+
+@pytest.mark.parametrize("name", ["=1+1.mp4", "+a.mp4", "-a.mp4", "@a.mp4"])
+def test_no_cell_of_a_table_is_a_formula(name: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv([replace(ODD, video=Path(name))]))))
+    assert rows[0]["video"] == f"'{name}"
 
 
 def test_the_ending_of_the_output_says_the_format(captioner: Path, long_video: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Faults that a user can cause: wrong outputs, odd and damaged videos, bad data, full disks."""
 
+import contextlib
 import errno
 import json
 import os
@@ -204,7 +205,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+    with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(1 << 12))
 

@@ -147,7 +147,13 @@ def test_a_video_is_sent_in_parts_as_players_ask_for_it(client: Client, video: b
     assert (part.status, part.body) == (206, video[10:20])
     assert part.headers["content-range"] == f"bytes 10-19/{len(video)}"
     assert client.get(path, Range="bytes=-5").body == video[-5:]
-    assert client.get(path, Range=f"bytes={len(video)}-").status == 416
+    beyond = client.get(path, Range=f"bytes={len(video)}-")
+    assert (beyond.status, beyond.error) == (416, "the file does not have this range")
+    assert beyond.headers["content-range"] == f"bytes */{len(video)}"
+    assert client.get(path, Range="bytes=x").error
+    head = client.ask("HEAD", path)
+    assert (head.status, head.body, head.headers["content-length"]) == (200, b"", str(len(video)))
+    assert client.ask("HEAD", "/api/videos").status == 200
     many = ",".join(f"{index}-{index}" for index in range(0, 4000, 2))
     assert client.get(path, Range=f"bytes={many}").status in {200, 206, 400, 416}
 
@@ -459,6 +465,13 @@ def test_an_upload_that_breaks_off_or_stalls_leaves_nothing(
         with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
             line.sendall(head.encode() + video[:1000])
             assert line.recv(65536).startswith(b"HTTP/1.1 408 ")
+        monkeypatch.setattr(storage_module, "STALL_SECONDS", 60.0)
+        monkeypatch.setattr(storage_module, "SLOW_SECONDS", 0.0)  # a drop at a time
+        with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
+            line.sendall(head.encode() + video[:10])
+            time.sleep(0.1)
+            line.sendall(video[10:11])
+            assert b"less than 1000 bytes a second" in line.recv(65536)
         assert files(service) == []
         assert service.storage.jobs.coming == 0
 

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from watchword.errors import WatchwordError
 
@@ -31,6 +32,16 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _unnamed(folder: Path) -> BinaryIO | None:
+    """A file without a name, of which nothing stays when the process is killed; None where the system has none."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
+    except OSError:
+        return None
+
+
 def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:
     """All of it under the name, or the name as it was, also when the process is killed or the disk fills up in between.
 
@@ -38,11 +49,14 @@ def write_whole(path: Path, content: bytes | str, durable: bool = True) -> None:
     """
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with temporary.open("xb") as file:
+        with _unnamed(path.parent) or temporary.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+            if not temporary.exists():
+                # with a folder, though the name is absolute, Python asks the system to follow the link in /proc
+                os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:

@@ -145,8 +145,14 @@ def as_csv(descriptions: Sequence[Description]) -> str:
     for description in descriptions:
         for segment in description.segments:
             times = [f"{segment.start:.3f}", f"{segment.end:.3f}"]
-            rows.writerow([shown(description.video), *times, segment.best.text, f"{segment.best.confidence:.4f}"])
+            texts = plain_cell(shown(description.video)), plain_cell(segment.best.text)
+            rows.writerow([texts[0], *times, texts[1], f"{segment.best.confidence:.4f}"])
     return text.getvalue()
+
+
+def plain_cell(text: str) -> str:
+    """Text that no spreadsheet runs as a formula: an apostrophe in front says that it is text."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def as_text(descriptions: Sequence[Description]) -> str:

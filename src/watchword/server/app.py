@@ -13,6 +13,7 @@ from fastapi import FastAPI, Header, HTTPException, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as PlainHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
@@ -118,7 +119,16 @@ def create_app(service: Service) -> FastAPI:
     _add_jobs(app, service)
     _add_videos(app, service)
     _add_files(app, service)
+    _answer_head(app)
     return app
+
+
+def _answer_head(app: FastAPI) -> None:
+    """HEAD wherever GET is, but for event streams. It is not in the schema, which is made before."""
+    app.openapi()
+    for route in app.routes:
+        if isinstance(route, APIRoute) and not route.path.endswith("/events"):
+            route.methods = {*(route.methods or ()), *({"HEAD"} if "GET" in (route.methods or ()) else ())}
 
 
 # --- errors ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from other pages fail by `Origin` or `Sec-Fetch-Site`. Clients on other machines
 
 import hmac
 import ipaddress
+import json
 import re
 import socket
 from collections.abc import Iterable
@@ -83,9 +84,19 @@ class AuthMiddleware:
             await self.app(scope, receive, send)
             return
 
+        plain = False  # an error that Starlette reports as plain text: a bad range of a file
+
         async def send_guarded(message: Message) -> None:
+            nonlocal plain
+            if message["type"] == "http.response.body" and plain:
+                line = message.get("body", b"").decode("utf-8", "replace") or "the file does not have this range"
+                message = {**message, "body": json.dumps({"error": line}).encode()}
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                plain = message["status"] >= 400 and headers.get("content-type", "").startswith("text/plain")
+                if plain:
+                    headers["content-type"] = "application/json"
+                    del headers["content-length"]  # the body is sent in pieces, until the connection says its end
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("cache-control", "no-store")

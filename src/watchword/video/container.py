@@ -146,7 +146,7 @@ def _neighbour(path: Path) -> str:
         )
     try:
         with os.scandir(path.parent) as entries:
-            names = [entry.name for entry in islice(entries, 10_000)]
+            names = [entry.name for entry in islice(entries, 10_000) if entry.name != path.name]
     except OSError:
         return f" (nor is there a folder {shown(path.parent)})"
     close = get_close_matches(path.name, names, n=1)
