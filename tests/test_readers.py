@@ -196,7 +196,7 @@ def test_weights_that_are_not_numbers_are_refused(captioner: Path, tmp_path: Pat
     raw = bundle.weights[0].read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
     (tmp_path / "model.safetensors").write_bytes(raw[: 8 + size] + b"\xff" * (len(raw) - 8 - size))
-    with pytest.raises(WatchwordError, match="holds NaN instead of numbers"):
+    with pytest.raises(WatchwordError, match="holds weights that are not numbers"):
         load_model(tmp_path / "model.safetensors", bundle.vocabulary)
 
 

@@ -32,19 +32,8 @@ Arrays = Iterator[tuple[str, Callable[[], Array]]]  # video and how to read it, 
 ID_NAMES = ("ids", "names", "videos", "video_ids", "video_id")
 FEATURE_NAMES = ("feats", "features", "feat", "values")
 DEFAULT_LAYOUTS = {1: "D", 2: "FD", 3: "FND", 4: "FHWD"}
-# What damaged files raise; the last four come from a header that is no header, and from shapes beyond all memory.
-BROKEN = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    RecursionError,
-    SyntaxError,
-    MemoryError,
-    OverflowError,
-)
+# What damaged files raise; the last two come from shapes beyond all memory.
+BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -325,7 +314,12 @@ def _check_length(path: Path, videos: list[str], shape: tuple[int, ...]) -> None
 def _read_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, dtype = read(stream)
+    try:
+        shape, fortran_order, dtype = read(stream)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise
+    except Exception as error:  # numpy reads the header as Python, which can fail in many ways
+        raise ValueError(f"its header is damaged ({type(error).__name__})") from error
     if math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"its header declares shape {shape} of {dtype}, more than the {size:,} bytes that it has")
     if dtype.hasobject:
