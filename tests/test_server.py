@@ -5,16 +5,18 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -974,3 +976,85 @@ def test_a_queue_of_version_1_goes_on(tmp_path: Path) -> None:
         assert (found["a"].caption, found["a"].video, found["b"].error) == ("a dog", 7, "cannot read it")
         assert [job.id for job in jobs.unfinished()] == ["c"]
         jobs.close()
+
+
+# --- behind a proxy, in a backup -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def nginx(folder: Path, port: int) -> Iterator[int]:
+    """The port of examples/nginx.conf with a certificate of its own, before a server on `port`."""
+    names = ["-subj", "/CN=videos.example.org", "-keyout", "key.pem", "-out", "cert.pem"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *names]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        outside = free.getsockname()[1]
+    text = (ROOT / "examples" / "nginx.conf").read_text()
+    changes = {
+        "listen 443": f"listen 127.0.0.1:{outside}",
+        "127.0.0.1:8000": f"127.0.0.1:{port}",
+        "/etc/ssl/videos.example.org.crt": f"{folder}/cert.pem",
+        "/etc/ssl/private/videos.example.org.key": f"{folder}/key.pem",
+    }
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    own = "".join(f"{kind}_temp_path {folder}/temp;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    user = "user root;" if os.getuid() == 0 else ""
+    (folder / "nginx.conf").write_text(
+        f"{user} daemon off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off; {own} {text} }}"
+    )
+    with subprocess.Popen(["nginx", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]) as process:
+        try:
+            wait(lambda: socket.socket().connect_ex(("127.0.0.1", outside)) == 0)
+            yield outside
+        finally:
+            process.terminate()
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx")
+def test_the_example_of_a_proxy_brings_tls_a_token_and_a_rate(video: bytes, tmp_path: Path) -> None:
+    service, _ = fake_service(tmp_path)
+    policy = AccessPolicy.of("127.0.0.1", 1, ["videos.example.org"], "s3cret")
+    with serving(service, policy) as client, nginx(tmp_path, client.port) as port:
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        context.check_hostname = False  # the name is not that of this machine
+
+        def ask(method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
+            connection.request(method, path, body, {"Host": "videos.example.org", **headers})
+            response = connection.getresponse()
+            found = response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            connection.close()
+            return found
+
+        token = {"Authorization": "Bearer s3cret"}
+        assert ask("GET", "/api/about")[0] == 401
+        assert ask("GET", "/api/about", **token)[0] == 200
+        assert "secure" in ask("GET", "/?token=s3cret")[1]["set-cookie"].lower()
+        page = {"Origin": "https://videos.example.org", "X-Watchword-Name": "a.mp4", **token}
+        assert ask("POST", "/api/videos", video, **page)[0] == 202
+        assert 429 in {ask("GET", "/api/about")[0] for _ in range(120)}
+
+
+def test_a_backup_of_a_library_can_be_restored(video: bytes, tmp_path: Path) -> None:
+    """As docs/guide/library.md has it: SQLite's own backup, and the folder of uploads."""
+    service, _ = fake_service(tmp_path)
+    with serving(service) as client:
+        number = client.described(video, "beach.mp4")
+        copy = tmp_path / "backup"
+        copy.mkdir()
+        paths = tmp_path / "library.db", copy / "library.db"
+        with closing(sqlite3.connect(paths[0])) as source, closing(sqlite3.connect(paths[1])) as target:
+            source.backup(target)  # while the server runs
+        shutil.copytree(tmp_path / "library.db.uploads" / "videos", copy / "library.db.uploads" / "videos")
+        before = client.get(f"/api/videos/{number}").json
+    for path in tmp_path.iterdir():
+        if path != copy:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in copy.iterdir():
+        path.rename(tmp_path / path.name)
+    service, _ = fake_service(tmp_path)
+    with serving(service) as client:
+        assert client.get(f"/api/videos/{number}").json == before
+        assert client.get(f"/api/videos/{number}/file").body == video
