@@ -4,6 +4,8 @@ import contextlib
 import errno
 import json
 import os
+import random
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from benchmarks import faults
 from tests.captioners import write_captioner
 from tests.libraries import add, found
 from tests.videos import numbered, write_video
@@ -241,3 +244,17 @@ def test_extraction_stops_at_the_first_video_that_finds_no_space(
     done = RUN.invoke(app, [*words, "--store", str(tmp_path / "features")])
     assert isinstance(done.exception, WatchwordError)
     assert "the disk is full" in str(done.exception)
+
+
+def test_the_campaign_of_faults_runs(captioner: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two videos of thousands: benchmarks/faults.py is run by hand."""
+    assert faults.try_videos(2, seed=0, model=str(captioner), streams=["appearance"])
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (summary["tried"], sum(summary["outcomes"].values())) == (2, 6)
+    assert faults.mutate(b"abc" * 999, random.Random(1)) == faults.mutate(b"abc" * 999, random.Random(1))
+
+
+def test_the_campaign_sees_a_crash_and_a_bug() -> None:
+    assert faults.in_child(lambda: None) == "ok"
+    assert faults.in_child(lambda: os.kill(os.getpid(), signal.SIGKILL)) == "died by signal 9"
+    assert "ZeroDivisionError" in faults.in_child(lambda: print(1 / 0))
