@@ -247,10 +247,10 @@ def test_extraction_stops_at_the_first_video_that_finds_no_space(
 
 
 def test_the_campaign_of_faults_runs(captioner: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two videos of thousands: benchmarks/faults.py is run by hand."""
-    assert faults.try_videos(2, seed=0, model=str(captioner), streams=["appearance"])
+    """One video of thousands: benchmarks/faults.py is run by hand."""
+    assert faults.try_videos(1, seed=0, model=str(captioner), streams=["appearance"])
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (summary["tried"], sum(summary["outcomes"].values())) == (2, 6)
+    assert (summary["tried"], sum(summary["outcomes"].values())) == (1, 3)
     assert faults.mutate(b"abc" * 999, random.Random(1)) == faults.mutate(b"abc" * 999, random.Random(1))
 
 

@@ -991,6 +991,8 @@ def nginx(folder: Path, port: int) -> Iterator[int]:
         outside = free.getsockname()[1]
     text = (ROOT / "examples" / "nginx.conf").read_text()
     changes = {
+        "rate=20r/s": "rate=1r/m",  # whatever else the machine does
+        "burst=60": "burst=10",
         "listen 443": f"listen 127.0.0.1:{outside}",
         "127.0.0.1:8000": f"127.0.0.1:{port}",
         "/etc/ssl/videos.example.org.crt": f"{folder}/cert.pem",
@@ -1034,7 +1036,7 @@ def test_the_example_of_a_proxy_brings_tls_a_token_and_a_rate(video: bytes, tmp_
         assert "secure" in ask("GET", "/?token=s3cret")[1]["set-cookie"].lower()
         page = {"Origin": "https://videos.example.org", "X-Watchword-Name": "a.mp4", **token}
         assert ask("POST", "/api/videos", video, **page)[0] == 202
-        assert 429 in {ask("GET", "/api/about")[0] for _ in range(120)}
+        assert 429 in {ask("GET", "/api/about")[0] for _ in range(20)}
 
 
 def test_a_backup_of_a_library_can_be_restored(video: bytes, tmp_path: Path) -> None:
