@@ -244,7 +244,7 @@ def _keep_frames(stream: Stream, share: float, drawn: torch.Tensor) -> Stream:
 
 
 def encode_captions(captions: Sequence[str], vocabulary: Vocabulary, max_words: int) -> list[NDArray[Any]]:
-    """BOS, words, EOS for every caption. One that is cut has no EOS: nobody ended it there."""
+    """BOS, words, EOS for every caption. One that is cut has no EOS."""
     from watchword.text.ptb import tokenise  # its rules take 0.15 s to compile, and describing videos needs none
 
     encoded = []

@@ -1,4 +1,4 @@
-"""Features that somebody else computed, as files have them -> the store.
+"""Imports features from files of other tools into the store.
 
 | file | what is in it |
 |---|---|

@@ -1,4 +1,4 @@
-"""Information Loss: words that tell a video from others weigh more.
+"""Information Loss: words that are specific to a video weigh more.
 
 Dong et al., Not All Words are Equal: Video-specific Information Loss for Video Captioning, BMVC 2018, arXiv:1901.00097,
 Sec. 3.4.
@@ -64,7 +64,7 @@ class Information(CrossEntropy):
         return (1 + self.trade_off * self.of_words(words, rows, batch)) * losses  # Eq. 8
 
     def of_words(self, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        """f(y, V) of words (M,) said of videos in these rows of the batch; 0 of a word that nobody says of it."""
+        """f(y, V) of words (M,) said of videos in these rows of the batch; 0 for a word in none of its captions."""
         strange = [video for video in batch.videos if video not in self.row]
         if strange:
             raise WatchwordError(f"information loss has no captions of {strange[0]!r}: it weighs training videos only")

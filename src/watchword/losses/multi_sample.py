@@ -1,4 +1,4 @@
-"""The multi-sample lower bound, for a model that draws what it looks at.
+"""The multi-sample lower bound, for a model that samples its attention.
 
 Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018, Eq. 10 to 16; the bound is Burda et
 al. 2016, arXiv:1509.00519, its estimator Mnih and Rezende 2016 (VIMCO), arXiv:1602.06725.

@@ -23,7 +23,7 @@ class LogitModel(StepModel, Protocol):
 
 @dataclass(frozen=True)
 class Material:
-    """What a loss may know of the training data before the first batch."""
+    """What a loss gets of the training data before the first batch."""
 
     vocabulary: Vocabulary
     references: Mapping[str, Sequence[str]]  # video -> captions
@@ -36,7 +36,7 @@ class Material:
 
     @cached_property
     def word_counts(self) -> Mapping[str, WordCounts]:
-        """Video -> what its captions say; counted once for all phases of a run."""
+        """Video -> the words of its captions; counted once for all phases of a run."""
         return count_words(self.references)
 
 

@@ -5,7 +5,7 @@ sum over t of softplus(<x_ST, x_t-1> + beta - <x_ST, x_t>), which a rank-SVM (Eq
 
 It stands beside a loss of words, whichever: `words = { name = "cross_entropy" }`, `{ name = "reinforce", ... }`. The
 model ranks anew for every word, so the passes over captions that the loss of words makes are overheard (`Overheard`),
-and no pass is made for ranking alone. Only steps that hear a real word count, not those behind a caption's end. Where
+and no pass is made for ranking alone. Only steps with a real word count, not those behind a caption's end. Where
 scheduled sampling puts an early end into a caption, one step of it goes uncounted; an empty caption that pads the
 batch counts with its first step, which is the same for all captions of a video.
 

@@ -3,10 +3,10 @@
 Williams 1992; self-critical baseline: Rennie et al., Self-Critical Sequence Training for Image Captioning, CVPR 2017,
 arXiv:1612.00563; leave-one-out baseline: Kool et al. 2019.
 
-The gradient of the expected reward is E[(r(w) - b) grad log p(w)] for any baseline b that does not know w. A rollout's
-log probability is summed over its words and its end, so where a caption stops is learned too. With `eos` the end also
-counts as a word of the reward's n-grams (only of captions that came to one): otherwise a caption that stops at
-"playing a" loses nothing by it.
+The gradient of the expected reward is E[(r(w) - b) grad log p(w)] for any baseline b that does not depend on w. A
+rollout's log probability is summed over its words and its end, so where a caption stops is learned too. With `eos` the
+end also counts as a word of the reward's n-grams (only of captions that came to one): otherwise a caption that stops
+at "playing a" loses nothing by it.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class PolicyGradient(Objective):
 
 
 class SelfCritical(PolicyGradient):
-    """The baseline is what the model would have said without drawing: its greedy caption."""
+    """The baseline is the reward of the model's greedy caption."""
 
     Settings = RewardSettings
 

@@ -42,7 +42,7 @@ def _about(path: Path, metadata: Mapping[str, str]) -> About:
 
 
 def save_model(model: Model, settings: Mapping[str, Any], vocabulary: Vocabulary, path: Path) -> None:
-    """All settings are kept, those that nobody named too: what the file builds does not change with a default."""
+    """All settings are kept, those with default values too: what the file builds does not change with a default."""
     name, config = read_model_config(settings)
     whole = {"name": name, **config.model_dump(mode="json")}
     described = {"settings": whole, "widths": model.widths, "vocabulary": vocabulary.checksum}

@@ -60,7 +60,7 @@ class RefocusConfig(ModelConfig):
     key: Literal["relevant", "middle", "random"] = "relevant"  # of the second pass: Eq. 11; ours, as controls: others
     temporal: str = ""  # the stream whose frames are read; "": the first that is seen
     spatial: str = ""  # ... whose locations are looked at; "": the last; "none": no such
-    audio: str = "audio"  # the stream that is heard, where there is one
+    audio: str = "audio"  # the audio stream, where there is one
 
     @property
     def reads_locations(self) -> bool:

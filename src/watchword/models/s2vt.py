@@ -8,7 +8,7 @@ Venugopalan et al., Sequence to Sequence - Video to Text, ICCV 2015, arXiv:1505.
 | Sec. 3.2, Fig. 2: first LSTM reads <pad>, second reads [first's hidden, word] | `step` |
 | Sec. 3.3: frames embedded to 500, LSTMs of 1000 | `S2VTConfig` |
 
-In the writing stage the first LSTM hears no words, so its state is the same for all captions of a video: it is
+In the writing stage the first LSTM reads no words, so its state is the same for all captions of a video: it is
 computed once per video (the first of the S equal rows) and shown to all of them.
 
 Where we differ: streams that share their time steps are concatenated (the paper fuses RGB and flow late, by

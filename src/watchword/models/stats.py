@@ -299,15 +299,15 @@ class Stats(Model):
         return states
 
     def projections(self, state: State) -> dict[str, Tensor]:
-        """Of the word that was last thought of, by stream: <x_ST, x_t> (B, S, F). What the ranked loss reads."""
+        """Of the last word, by stream: <x_ST, x_t> (B, S, F). What the ranked loss reads."""
         return {name: state[f"{name}.projections"] for name in self.looked_at if f"{name}.projections" in state}
 
     def share_of_st(self, state: State) -> dict[str, Tensor]:
-        """Of the word that was last thought of, by stream: how much Eq. 12 gave to ST, (B, S)."""
+        """Of the last word, by stream: how much Eq. 12 gave to ST, (B, S)."""
         return {name: state[f"{name}.share"].squeeze(-1) for name in self.looked_at}
 
     def chosen_time_steps(self, state: State) -> dict[str, Tensor]:
-        """Of the word that was last thought of, by stream: TS' weights of Eq. 9, (B, S, F)."""
+        """Of the last word, by stream: TS' weights of Eq. 9, (B, S, F)."""
         return {name: state[f"{name}.time_steps"] for name in self.looked_at if f"{name}.time_steps" in state}
 
     def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:

@@ -64,7 +64,7 @@ def caption_videos(
     keep_attention: bool = False,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[Hypothesis]:
-    """The best caption for every video, in order; `report` hears how many are done."""
+    """The best caption for every video, in order; `report` gets the number of finished videos."""
     captions: list[Hypothesis] = []
     for batch in features.batches(videos, VIDEOS_AT_ONCE):
         batch = batch.to(device)

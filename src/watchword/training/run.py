@@ -5,8 +5,8 @@ To caption videos with it, the same folder is a `captioning.bundle.CaptionerBund
 | file | content |
 |---|---|
 | `recipe.toml` | the recipe, resolved in full |
-| `data.json` | checksums of the splits, settings of the streams, videos used, precision: what the weights have seen |
-| `vocabulary.txt` | one word a line, and how much it tells |
+| `data.json` | checksums of the splits, settings of the streams, videos used, precision: the training data |
+| `vocabulary.txt` | one word a line, and its information content |
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
 | `.lock` | locked by the process that trains |

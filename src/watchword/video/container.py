@@ -1,4 +1,4 @@
-"""Opening a file that somebody else made: one video, from one ordinary file, and nothing else.
+"""Opening an untrusted file: one video, from one ordinary file, and nothing else.
 
 FFmpeg also reads playlists and lists that make it open *other* files or addresses. A video that comes from a stranger
 must not read /etc/passwd or call a host, so only the `file` protocol is allowed and formats that point elsewhere are
