@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from watchword.layers.key_frame import KeyFrameGRU
+from watchword.layers.recurrent import KeyFrameGRU
 
 VIDEOS, HIDDEN = 32, 512
 SIZES = ((20, 2048), (20, 512), (32, 512))  # frames, width

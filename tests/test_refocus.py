@@ -21,7 +21,7 @@ from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.layers.attention import ProductAttention
-from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU
+from watchword.layers.recurrent import BidirectionalGRU, KeyFrameGRU
 from watchword.layers.time_steps import time_step_means
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
 from watchword.losses.objective import Material

@@ -1,7 +1,8 @@
-"""Recurrent cells for states with two leading axes, (B, S, ...)."""
+"""Recurrent cells for states with two leading axes, (B, S, ...), and recurrent encoders of the frames of a video."""
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 
 def remember_at_first(lstm: nn.LSTM) -> None:
@@ -32,3 +33,59 @@ class LSTMCell(nn.Module):
         into, forget, candidate, out = self.gates(torch.cat([inputs, hidden], -1)).chunk(4, -1)
         cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
         return out.sigmoid() * cell.tanh(), cell
+
+
+# --- encoders: from a key frame outwards, or from both ends ----------------------------------------------------------
+
+
+class KeyFrameGRU(nn.Module):
+    """KBiGRU: one GRU reads from the key frame back to the first frame, one from it on to the last.
+
+    Every video has a key frame of its own: frames are gathered in the order of reading, and each half of all videos is
+    one packed batch. Together they read F + 1 frames a video; a plain bidirectional GRU reads 2 F.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, normalise: bool = False) -> None:
+        super().__init__()
+        self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.combine = linear(2 * hidden_size, hidden_size, normalise)
+
+    def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
+        """frames (B, F, D), of which the first lengths (B,) are real, key frames (B,) -> (B, H)."""
+        before = _read(self.to_first, frames, key, -1, key + 1)  # key ... 0
+        after = _read(self.to_last, frames, key, 1, lengths - key)  # key ... length - 1
+        return self.combine(torch.cat([before, after], -1)).tanh()
+
+
+class BidirectionalGRU(nn.Module):
+    """The plain bidirectional GRU, what KBiGRU is compared with: one GRU reads from the first frame to the last, one
+    from the last to the first. The key frame is ignored."""
+
+    def __init__(self, input_size: int, hidden_size: int, normalise: bool = False) -> None:
+        super().__init__()
+        self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
+        self.combine = linear(2 * hidden_size, hidden_size, normalise)
+
+    def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
+        """frames (B, F, D), of which the first lengths (B,) are real -> (B, H)."""
+        backward = _read(self.to_first, frames, lengths - 1, -1, lengths)
+        forward = _read(self.to_last, frames, torch.zeros_like(lengths), 1, lengths)
+        return self.combine(torch.cat([backward, forward], -1)).tanh()
+
+
+def linear(input_size: int, output_size: int, normalise: bool) -> nn.Module:
+    """A linear map on its way to a tanh; normalised, it cannot drive the tanh to where nothing is learned any more."""
+    plain = nn.Linear(input_size, output_size)
+    return nn.Sequential(plain, nn.LayerNorm(output_size)) if normalise else plain
+
+
+def _read(gru: nn.GRU, frames: Tensor, start: Tensor, direction: int, count: Tensor) -> Tensor:
+    """The last state after `count` frames from `start` on, forwards (1) or backwards (-1), first state 0: (B, H)."""
+    counts = count.cpu()  # packing wants it there
+    steps = torch.arange(int(counts.max()), device=frames.device)
+    time_steps = (start.unsqueeze(1) + direction * steps).clamp(0, frames.shape[1] - 1)  # (B, steps)
+    rows = torch.arange(len(frames), device=frames.device).unsqueeze(1)
+    packed = pack_padded_sequence(frames[rows, time_steps], counts, batch_first=True, enforce_sorted=False)
+    return gru(packed)[1][0]

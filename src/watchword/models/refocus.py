@@ -5,7 +5,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 | paper | line |
 |---|---|
 | Eq. 2, 3: frames are means over locations, locations are means over frames | `time_step_means`, `locations_of` |
-| Eq. 4 to 7: KBiGRU | `layers/key_frame.py` |
+| Eq. 4 to 7: KBiGRU | `layers/recurrent.py` |
 | Eq. 8, 9: how relevant each frame is to what was seen at first | `KeyFrameEncoder.relevance` |
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
 | Eq. 12 to 16: two attentions | `Refocus.step`, `layers/attention.py` |
@@ -35,9 +35,8 @@ from torch import Tensor, nn
 from watchword.errors import WatchwordError
 from watchword.layers.attention import ProductAttention, flat_locations, masked_mean, never_empty
 from watchword.layers.dropout import GroupDropout
-from watchword.layers.key_frame import BidirectionalGRU, KeyFrameGRU, linear
 from watchword.layers.projection import Projection, accept_old_names
-from watchword.layers.recurrent import LSTMCell
+from watchword.layers.recurrent import BidirectionalGRU, KeyFrameGRU, LSTMCell, linear
 from watchword.layers.time_steps import num_time_steps, time_step_means
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
