@@ -36,6 +36,13 @@ def test_a_share_of_the_real_weights_is_zero_and_the_others_sum_to_one(share: fl
     torch.testing.assert_close(keep_largest(WEIGHTS, REAL, share), torch.tensor([[[*expected, 0.0]]]))
 
 
+@pytest.mark.parametrize("locations", [1, 2, 3, 4])
+def test_a_share_below_one_leaves_something_however_few_locations_there_are(locations: int) -> None:
+    real = torch.ones(1, locations, dtype=torch.bool)
+    kept = keep_largest(torch.full((1, 1, locations), 1 / locations), real, 0.9)
+    torch.testing.assert_close(kept.sum(-1), torch.ones(1, 1))
+
+
 def test_of_equal_weights_no_more_than_the_share_goes() -> None:
     kept = keep_largest(torch.full((2, 3, 4), 0.25), torch.ones(2, 4, dtype=torch.bool), 0.5)
     assert ((kept > 0).sum(-1) == 2).all()
@@ -44,7 +51,8 @@ def test_of_equal_weights_no_more_than_the_share_goes() -> None:
 @pytest.mark.parametrize("name", ["soft_attention", "global2local"])
 def test_a_filter_gets_each_attention_by_name_and_changes_only_the_one_it_means(name: str) -> None:
     torch.manual_seed(0)
-    model = build_model({"name": name, "hidden_size": 8}, {"appearance": 6, "motion": 4, "regions": 5}, 9).eval()
+    settings = {"name": name, "hidden_size": 8} | ({"instants": "nearest"} if name == "global2local" else {})
+    model = build_model(settings, {"appearance": 6, "motion": 4, "regions": 5}, 9).eval()
     streams = {
         "appearance": noise_stream([5, 3]),
         "motion": noise_stream([2, 2], 1, 4),

@@ -430,6 +430,10 @@ def test_c3d_takes_the_ports_checkpoint_and_gives_the_layers_of_dual_afr(tmp_pat
         "fc6": (1, 2, 4096),
         "fc7": (1, 2, 4096),
     }
+    last = network.stages[4](layers["pool4"].permute(0, 4, 1, 2, 3))[:, :, :2].amax(2)  # (1, 512, 7, 7)
+    for row, column in ((0, 0), (1, 2), (3, 3)):  # Caffe's blocks begin at the first cell, the last ones are half empty
+        block = last[0, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2].amax((1, 2))
+        assert torch.allclose(layers["pool5"][0, 0, row, column], block, rtol=1e-4)
     assert torch.allclose(layers["fc6"][..., 0], 1e-4 * layers["pool5"].sum((2, 3, 4)), rtol=1e-3)
     assert network.classify(layers["fc7"]).shape == (1, 2, 487)
     with pytest.raises(WatchwordError, match="C3D needs 16, 32"):

@@ -248,11 +248,23 @@ def test_a_stack_of_locations_and_a_hypercolumn_by_hand() -> None:
     stack = StackingAlignment(1, 3, (2, 2, 2))
     stack.embed = torch.nn.Identity()  # type: ignore[assignment]
     assert stack(maps, real).flatten().tolist() == list(range(8))
-    column = HypercolumnAlignment(1, 3, (2, 1, 1), None)
+    column = HypercolumnAlignment(1, 3, (2, 1, 1))
     column.embed = torch.nn.Identity()  # type: ignore[assignment]
     assert column(maps, real).flatten().tolist() == [2, 3, 4, 5]  # between the two time steps
     real[0, 0, 1] = 0
     assert column(maps, real).flatten().tolist() == [0, 1, 2, 3]  # the second is not there
+
+
+def test_a_hypercolumn_reads_the_middle_of_each_block() -> None:
+    maps = torch.arange(28.0).view(1, 1, 1, 1, 28)
+    column = HypercolumnAlignment(1, 3, (1, 1, 8))
+    column.embed = torch.nn.Identity()  # type: ignore[assignment]
+    assert column(maps, torch.ones_like(maps)).flatten().tolist() == [3.5, 11.5, 19.5, 25.5]
+
+
+def test_layers_may_weigh_the_same_as_a_control() -> None:
+    weights = small(uniform_layers=True).eval().layer_weights(streams(), CAPTIONS)
+    torch.testing.assert_close(weights[:, :, 1:], torch.full_like(weights[:, :, 1:], 1 / 3))
 
 
 def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_change() -> None:

@@ -1,5 +1,8 @@
 """The Gumbel top-k sampler, and weights on one stream's instants brought to another's."""
 
+from itertools import permutations
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,6 +66,55 @@ def test_the_gradient_reaches_the_probabilities_and_pulls_towards_the_better_loc
     assert energies.grad is not None
     expected = torch.tensor([0.5, 0.0, -0.25, -0.25])  # p_i (r_i - mean r)
     torch.testing.assert_close(energies.grad, expected, atol=0.04, rtol=0)
+
+
+REWARDS = torch.tensor([3.0, 1.0, 0.0, 0.0], dtype=torch.float64)
+ENERGIES = torch.tensor([1.0, 0.3, -0.2, -1.0], dtype=torch.float64)
+
+
+def exact_gradient(num_chosen: int) -> torch.Tensor:
+    """Of the expected reward of k locations drawn without replacement: all orders of drawing, one by one."""
+    energies = ENERGIES.clone().requires_grad_()
+    probabilities = energies.softmax(-1)
+    total = torch.zeros((), dtype=torch.float64)
+    for order in permutations(range(4), num_chosen):
+        left, likely = torch.ones((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+        for location in order:
+            likely = likely * probabilities[location] / left
+            left = left - probabilities[location]
+        total = total + likely * REWARDS[list(order)].sum()
+    (gradient,) = torch.autograd.grad(total, energies)
+    return gradient
+
+
+def mean_gradient(num_chosen: int, **settings: Any) -> torch.Tensor:
+    torch.manual_seed(0)
+    energies = ENERGIES.clone().requires_grad_()
+    rows = gumbel_top_k(energies.softmax(-1).expand(60_000, 4), num_chosen, **settings)
+    (rows * REWARDS).sum((-2, -1)).mean().backward()
+    assert energies.grad is not None
+    return energies.grad
+
+
+def test_two_rows_teach_by_the_exact_gradient_at_a_mild_temperature() -> None:
+    exact = exact_gradient(2)
+    torch.testing.assert_close(exact, torch.tensor([0.514, 0.056, -0.372, -0.198]).double(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(mean_gradient(2, temperature=0.1), exact, atol=0.08, rtol=0)
+
+
+def test_three_rows_are_biased_and_pull_in_the_right_order() -> None:
+    found, exact = mean_gradient(3, temperature=0.1), exact_gradient(3)
+    assert found[0] > exact[0] + 0.03  # 0.29 where 0.16 is exact
+    assert found[0] > found[1] > 0 > found[2:].max()
+
+
+@pytest.mark.parametrize("num_chosen", [2, 3])
+def test_straight_through_rows_are_one_hot_and_pull_towards_the_best_location(num_chosen: int) -> None:
+    rows = gumbel_top_k(torch.tensor([0.4, 0.3, 0.2, 0.1]), num_chosen, temperature=0.5, straight_through=True)
+    assert torch.equal(rows.sort(-1).values[:, -1].round(decimals=5), torch.ones(num_chosen))
+    assert rows.sum(0).max() < 1.001
+    found = mean_gradient(num_chosen, temperature=0.5, straight_through=True)
+    assert found[0] > 0.5 > 0 > found[1:].max()  # the second best too is pushed down, where exactly it is pulled up
 
 
 def test_at_the_papers_temperature_the_gradient_is_there_and_finite_though_few_draws_carry_it() -> None:

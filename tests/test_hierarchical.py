@@ -78,6 +78,42 @@ def test_attention_to_regions_is_that_to_frames_times_that_within_them() -> None
     assert frames[0, 0, 1].std() > 0, "the words choose among frames"
 
 
+class Widths(torch.nn.Module):
+    """In the place of dropout: notes the widths of what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        self.seen.append(values.shape[-1])
+        return values
+
+
+def test_frames_are_asked_for_by_the_hidden_state_and_not_by_the_cell() -> None:
+    ha = model()
+    memory, state = ha.encode(streams())
+    words = torch.tensor([[4], [5]])
+    plain = ha.step(words, memory, state).attention
+    by_cell = ha.step(words, memory, state | {"cell": state["cell"] + 1}).attention
+    by_hidden = ha.step(words, memory, state | {"hidden": state["hidden"] + 1}).attention
+    for name, weights in plain.items():
+        assert torch.equal(weights, by_cell[name])
+        assert not torch.allclose(weights, by_hidden[name])
+
+
+def test_dropout_is_at_the_input_and_the_output_of_both_lstms() -> None:
+    ha = model()
+    ha.dropout = Widths()  # type: ignore[assignment]
+    memory, state = ha.encode(streams())
+    frames, hidden = streams()[ha.object_stream].mask.shape[1], ha.config.hidden_size
+    objects = ha.object_cell.gates.in_features - hidden
+    assert ha.dropout.seen == [objects] * frames + [hidden]  # LSTM_R
+    ha.dropout.seen.clear()
+    ha.step(torch.tensor([[4], [5]]), memory, state)
+    assert ha.dropout.seen == [ha.cell.gates.in_features - hidden, hidden]  # LSTM_F
+
+
 def test_a_frame_without_objects_is_passed_over() -> None:
     ha, seen = model(), streams()
     gapped = noise_stream([3, 2], locations=3, width=5, seed=3)

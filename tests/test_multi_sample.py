@@ -135,6 +135,17 @@ def test_nothing_is_chosen_for_the_first_word_and_behind_the_end() -> None:
     assert draw_along(model, batch, CAPTION[:, :, 1:2], 0.0)[1].item() == 0
 
 
+def test_the_bound_of_each_video_is_that_of_its_captions() -> None:
+    model, batch = model_of("both")
+    loss = MultiSample(MultiSampleSettings(samples=4))
+    torch.manual_seed(2)
+    whole = loss(model, batch, 0.0)
+    torch.manual_seed(2)
+    values, words = loss.of_videos(model, batch, 0.0)
+    torch.testing.assert_close(values.sum(), whole.total)
+    assert words.tolist() == [3]
+
+
 def test_every_attention_learns_by_the_bound() -> None:
     model, batch = model_of("both")
     loss = MultiSample(MultiSampleSettings())(model.train(), batch, sampling_rate=0.3)

@@ -95,4 +95,12 @@ def test_pooling_takes_all_that_a_deepest_location_sees() -> None:
         align = PoolingAlignment(1, 1, (2, 1, 1), largest)
         align.embed = torch.nn.Identity()  # type: ignore[assignment]
         torch.testing.assert_close(align(maps, real).flatten(), torch.tensor(expected))
-    assert [reach_of(ratio) for ratio in (1, 2, 4, 8)] == [1, 1, 3, 7]
+    assert [reach_of(ratio) for ratio in (1, 2, 4, 8)] == [0, 1, 3, 7]
+
+
+@pytest.mark.parametrize("rule", ["appendix", "receptive"])
+def test_layers_of_the_same_size_have_kernels_of_one(rule: str) -> None:
+    """The blocks of a transformer: a location of one block belongs to the same location of another."""
+    assert kernel_of(1, rule) == 1  # type: ignore[arg-type]
+    align = ConvolutionAlignment(3, 5, (1, 1, 1), rule)  # type: ignore[arg-type]
+    assert tuple(align.filters.weight.shape) == (5, 3, 1, 1, 1)

@@ -66,11 +66,13 @@ class C3D(nn.Module):
         for number, stage in enumerate(self.stages, start=1):
             values = stage(values)
             step = (1, 2, 2) if number == 1 else (2, 2, 2)
-            padded = number == 5  # on all sides: 7 x 7 -> 4 x 4
-            values = F.max_pool3d(values, step, step, (0, 1, 1)) if padded else max_pool_same(values, step, step)
+            if number == 5:  # 7 x 7 -> 4 x 4 as in Caffe: rounded up, the last cells have one row or column
+                values = F.max_pool3d(values, step, step, ceil_mode=True)
+            else:
+                values = max_pool_same(values, step, step)
             if number > 1:
                 layers[f"pool{number}"] = values.permute(0, 2, 3, 4, 1)
-        flat = values.transpose(1, 2).flatten(2)  # (B, F/16, 512 * 4 * 4), channels before places as in training
+        flat = values.transpose(1, 2).flatten(2)  # (B, F/16, 512 * 4 * 4), channels before locations as in training
         layers["fc6"] = self.fc6(flat).relu_()
         layers["fc7"] = self.fc7(layers["fc6"]).relu_()
         return layers

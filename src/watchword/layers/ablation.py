@@ -13,9 +13,10 @@ from watchword.layers.attention import MaskedSoftmax
 def keep_largest(weights: Tensor, mask: Tensor, share: float) -> Tensor:
     """Of each row the given share of its real locations, those with the smallest weights, get 0; the others sum to 1.
 
-    weights (B, S, L), mask (B, L). A share of 1 leaves nothing: all weights are 0, the context is a vector of zeros.
+    weights (B, S, L), mask (B, L). The number is rounded down, so a share below 1 leaves one location at least. A share
+    of 1 leaves nothing: all weights are 0, the context is a vector of zeros.
     """
-    dropped = (share * mask.sum(-1)).round().long()  # (B,)
+    dropped = (share * mask.sum(-1) + 1e-4).floor().long()  # (B,)
     order = weights.masked_fill(~mask.unsqueeze(1), float("inf")).argsort(dim=-1, stable=True)
     rank = order.argsort(dim=-1)
     kept = weights.masked_fill(rank < dropped.view(-1, 1, 1), 0)

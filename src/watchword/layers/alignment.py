@@ -57,22 +57,30 @@ class PoolingAlignment(nn.Module):
 class HypercolumnAlignment(nn.Module):
     """What a layer has at the middle of each location of the deepest one, between its own locations, then a perceptron.
 
-    Hariharan et al., Hypercolumns for Object Segmentation and Fine-grained Localization, CVPR 2015.
+    Hariharan et al., Hypercolumns for Object Segmentation and Fine-grained Localization, CVPR 2015. The middle is
+    that of the block of Eq. 3: 3.5, 11.5, 19.5 and 25.5 for C3D's 28 columns, of which the last block has four.
     """
 
-    def __init__(self, width: int, size: int, ratios: Triple, grid: tuple[int, int] | None) -> None:
+    def __init__(self, width: int, size: int, ratios: Triple) -> None:
         super().__init__()
-        self.ratios, self.grid = ratios, grid
+        self.ratios = ratios
         self.embed = perceptron(width, size)
 
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
-        time_steps = -(-maps.shape[2] // self.ratios[0])
         both = torch.cat([maps * real, real], 1)
-        both = functional.pad(both, (0, 0, 0, 0, 0, time_steps * self.ratios[0] - maps.shape[2]))
-        rows, columns = self.grid or both.shape[3:]
-        both = functional.interpolate(both, (time_steps, rows, columns), mode="trilinear", align_corners=False)
+        for axis, ratio in enumerate(self.ratios, 2):
+            middles = block_middles(both.shape[axis], ratio).to(both)
+            both = torch.movedim(torch.tensordot(both, middles, dims=([axis], [1])), -1, axis)
         values, weight = both[:, :-1], both[:, -1:]
         return self.embed((values / weight.clamp(min=1e-6)).movedim(1, -1))
+
+
+def block_middles(length: int, ratio: int) -> Tensor:
+    """What reads a row of numbers at the middle of each of its blocks, linearly between them: (blocks, length)."""
+    starts = torch.arange(0, length, ratio)
+    middles = (starts + (starts + ratio).clamp(max=length) - 1) / 2  # (blocks,)
+    distance = (middles.unsqueeze(1) - torch.arange(length)).abs()
+    return (1 - distance).clamp(min=0)
 
 
 class StackingAlignment(nn.Module):

@@ -57,10 +57,10 @@ def ratio_of(fine: int, coarse: int) -> int:
 def reach_of(ratio: int) -> int:
     """How far the field of a coarse location extends on each side of the `ratio` fine locations under it.
 
-    A convolution of 3 before each halving adds 1, then 2, 4, ...: ratio - 1 in all. A layer that was averaged down to
-    the coarse grid (ratio 1) has cells as large as the coarse ones, whose fields are three cells wide: 1.
+    A convolution of 3 before each halving adds 1, then 2, 4, ...: ratio - 1 in all. Nothing is halved between layers of
+    the same size (ratio 1), such as the blocks of a vision transformer: each location stands for itself.
     """
-    return max(1, ratio - 1)
+    return ratio - 1
 
 
 def kernel_of(ratio: int, rule: Kernel) -> int:
@@ -68,5 +68,6 @@ def kernel_of(ratio: int, rule: Kernel) -> int:
 
     `appendix`: 3, 5, 7 for 2, 4, 8, the kernels that the text names; one more to each side with every halving.
     `receptive`: 3, 7, 15, which give exactly the receptive fields of Tables 4 and 5.
+    Both are 1 for layers of the same size.
     """
-    return max(3, 2 * ratio.bit_length() - 1) if rule == "appendix" else 2 * reach_of(ratio) + 1
+    return 2 * ratio.bit_length() - 1 if rule == "appendix" else 2 * reach_of(ratio) + 1

@@ -31,7 +31,7 @@ def folding(times: Tensor, mask: Tensor, others: Tensor, others_mask: Tensor) ->
     one of three). A sparse instant that has none to itself takes the weight of the dense instant nearest to it.
     """
     owner = nearest(times, others, others_mask)  # (B, F)
-    member = torch.zeros(*owner.shape, others.shape[1], device=times.device).scatter_(2, owner.unsqueeze(2), 1.0)
+    member = times.new_zeros(*owner.shape, others.shape[1]).scatter_(2, owner.unsqueeze(2), 1.0)
     member = member * mask.unsqueeze(2)
     count = member.sum(1, keepdim=True)  # (B, 1, G)
     closest = torch.zeros_like(member).scatter_(1, nearest(others, times, mask).unsqueeze(1), 1.0)

@@ -41,8 +41,8 @@ class CrossEntropy(Objective):
         losses = self.weighed(losses, targets[real], video, batch)
         return losses.new_zeros(len(targets)).index_add(0, video, losses), real.sum((1, 2))
 
-    def weighed(self, losses: Tensor, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        """The losses of real words, (M,), each said of the video in this row of the batch. Here all weigh the same."""
+    def weighed(self, losses: Tensor, words: Tensor, video: Tensor, batch: Batch) -> Tensor:
+        """The losses of real words, (M,), each said of this video of the batch, (M,). Here all weigh the same."""
         return losses
 
 

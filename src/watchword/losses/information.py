@@ -34,6 +34,7 @@ from watchword.text.counts import WordCounts, videos_with
 class InformationSettings(CrossEntropySettings):
     gamma: float = Field(2.0, ge=0)  # Sec. 4.2: how much the relevance counts beside the information content
     trade_off: float = Field(0.5, ge=0)  # Sec. 4.2, lambda
+    permute: bool = False  # ours, as a control: every video has the importances of another
 
 
 class Information(CrossEntropy):
@@ -47,11 +48,14 @@ class Information(CrossEntropy):
         super().__init__(settings)
         self.trade_off = settings.trade_off
         self.num_words = len(material.vocabulary)
-        self.row = {video: row for row, video in enumerate(material.references)}
+        self.number = {video: number for number, video in enumerate(material.references)}
         found = importances(material.word_counts, settings.gamma)
+        if settings.permute:
+            videos = list(found)
+            found = {video: found[other] for video, other in zip(videos, [*videos[1:], videos[0]], strict=True)}
         # a sorted list of (video, word) keys: a table of all videos and all words would be a thousand times as big
         table = {
-            self.row[video] * self.num_words + number: value
+            self.number[video] * self.num_words + number: value
             for video, own in found.items()
             for number, value in zip(material.vocabulary.encode(own), own.values(), strict=True)
             if number != UNK
@@ -60,16 +64,16 @@ class Information(CrossEntropy):
         self.register_buffer("keys", torch.tensor(keys), persistent=False)  # the data says it again: not kept
         self.register_buffer("importance", torch.tensor([table[index] for index in keys]), persistent=False)
 
-    def weighed(self, losses: Tensor, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        return (1 + self.trade_off * self.of_words(words, rows, batch)) * losses  # Eq. 8
+    def weighed(self, losses: Tensor, words: Tensor, video: Tensor, batch: Batch) -> Tensor:
+        return (1 + self.trade_off * self.of_words(words, video, batch)) * losses  # Eq. 8
 
-    def of_words(self, words: Tensor, rows: Tensor, batch: Batch) -> Tensor:
-        """f(y, V) of words (M,) said of videos in these rows of the batch; 0 for a word in none of its captions."""
-        strange = [video for video in batch.videos if video not in self.row]
+    def of_words(self, words: Tensor, video: Tensor, batch: Batch) -> Tensor:
+        """f(y, V) of words (M,) said of these videos of the batch, (M,); 0 for a word in none of its captions."""
+        strange = [video for video in batch.videos if video not in self.number]
         if strange:
             raise WatchwordError(f"information loss has no captions of {strange[0]!r}: it weighs training videos only")
-        videos = torch.tensor([self.row[video] for video in batch.videos], device=words.device)
-        wanted = videos[rows] * self.num_words + words
+        videos = torch.tensor([self.number[video] for video in batch.videos], device=words.device)
+        wanted = videos[video] * self.num_words + words
         index = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
         return self.importance[index] * (self.keys[index] == wanted)
 

@@ -47,6 +47,22 @@ class MultiSample(Objective):
         return material.num_words
 
     def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
+        likelihood, choice = self.draw(model, batch, sampling_rate)
+        bounds = bound(likelihood, choice, self.against_others)  # (B, S)
+        shown = {"effective_samples": effective_samples(likelihood)}
+        return Loss(-bounds.sum(), self.count_words(batch).sum(), shown)
+
+    def of_videos(self, model: LogitModel, batch: Batch, sampling_rate: float) -> tuple[Tensor, Tensor]:
+        """Minus the bounds of each video's captions, (B,), and how many words they have, (B,)."""
+        return -bound(*self.draw(model, batch, sampling_rate)).sum(1), self.count_words(batch)
+
+    @staticmethod
+    def count_words(batch: Batch) -> Tensor:
+        words = batch.captions[:, :, 1:]
+        return ((words != PAD) & (words != UNK)).sum((1, 2))
+
+    def draw(self, model: LogitModel, batch: Batch, sampling_rate: float) -> tuple[Tensor, Tensor]:
+        """log p(Y|m^k) and log p(m^k|A) of K samples, both (B, S, K)."""
         if not getattr(model, "chooses", False):
             raise WatchwordError(
                 "the loss 'multi_sample' needs a model that draws what it looks at: model.name=dual_afr "
@@ -54,11 +70,7 @@ class MultiSample(Objective):
             )
         captions = batch.captions[:, :, 1:].repeat_interleave(self.samples, 1)  # (B, S * K, T)
         likelihood, choice = draw_along(model, batch, captions, sampling_rate)
-        likelihood, choice = (sums.view(len(sums), -1, self.samples) for sums in (likelihood, choice))  # (B, S, K)
-        bounds = bound(likelihood, choice, self.against_others)  # (B, S)
-        words = batch.captions[:, :, 1:]
-        count = ((words != PAD) & (words != UNK)).sum()
-        return Loss(-bounds.sum(), count, {"effective_samples": effective_samples(likelihood)})
+        return likelihood.view(len(captions), -1, self.samples), choice.view(len(captions), -1, self.samples)
 
 
 def draw_along(model: LogitModel, batch: Batch, captions: Tensor, sampling_rate: float) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,7 @@ class DualAFRConfig(ModelConfig):
     shapes: tuple[Triple, ...] = ()  # time steps, rows, columns of each layer; (): equal, square
     kernel: Kernel = "appendix"  # of Eq. 3's filters, see layers/receptive.py
     hard: Literal["both", "layers", "locations"] = "both"  # what is drawn in variant `hard`
+    uniform_layers: bool = False  # ours, as a control: beta of Eq. 7 is 1 / L
     initial_range: float = Field(0.01, ge=0)  # appendix: weights that are not recurrent; 0: torch's own
     normalise: bool = False  # ours: of layers, keys and h_1, docs/papers/dual_afr.md
 
@@ -184,6 +185,8 @@ class DualAFR(Model):
         if len(self.layers) == 1:
             return Glance(seen.squeeze(2), locations, locations.new_ones(*locations.shape[:2], 1), log_choice)
         energies = self.over_layers.energies(hidden, self.over_layers.keys(seen))
+        if self.settings.uniform_layers:
+            energies = torch.zeros_like(energies)
         energies = energies.masked_fill(~never_empty(memory["layers"]).unsqueeze(1), float("-inf"))
         layers = energies.softmax(-1)  # Eq. 6, 7: (B, S, L)
         if drawn in ("both", "layers"):
@@ -327,7 +330,7 @@ def alignments(config: DualAFRConfig, widths: list[int], size: int, shapes: tupl
             case "max_pool" | "average_pool":
                 found.append(PoolingAlignment(width, size, ratios, largest=config.variant == "max_pool"))
             case "hypercolumn":
-                found.append(HypercolumnAlignment(width, size, ratios, (rows, columns) if config.shapes else None))
+                found.append(HypercolumnAlignment(width, size, ratios))
             case _:
                 found.append(ConvolutionAlignment(width, size, ratios, config.kernel))
     if config.variant in ("mlp", "max_pool", "average_pool", "hypercolumn"):

@@ -13,10 +13,11 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
 | Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/cross_entropy.py` |
 
-How we read it, and where we differ (docs/papers/global2local.md has the reasons): the instants are those of the frames,
-every one with the clip nearest in time; folding follows the times of the streams instead of counting to three; phi is
-taken of each instant, once a video, and then weighed (for a rectifier phi(a x) = a phi(x), the bias apart); folded
-weights are made to sum to 1 again; dropout and the first state, a learned map of the mean features, are ours.
+How we read it, and where we differ (docs/papers/global2local.md has the reasons): frames and clips have the same
+instants (`instants`; ours, where asked: every frame has the clip nearest in time); folding follows the times of the
+streams instead of counting to three; phi is taken of each instant, once a video, and then weighed (for a rectifier
+phi(a x) = a phi(x), the bias apart); folded weights are made to sum to 1 again; dropout is ours. The first state is 0;
+ours, where asked, is a learned map of the mean features (`first_state`), which reaches the words without attention.
 """
 
 from collections.abc import Mapping
@@ -28,21 +29,24 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import masked_mean
-from watchword.layers.bilinear import BilinearAttention, BilinearAttentionWithin
+from watchword.layers.bilinear import NOT_SHOWN, BilinearAttention, BilinearAttentionWithin
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.projection import Projection
 from watchword.layers.time_steps import folding, nearest, time_step_means
 from watchword.models.model import Model, ModelConfig
-from watchword.tensors import BOS, Memory, State, Step, Streams
+from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
 from watchword.types import Diagnostics, Mark
 
+SAME_INSTANT = 0.05  # seconds between a frame and its clip
 LEAST_WEIGHT = 1e-8  # of a frame that has regions: every one can be chosen, however sure the attention is of another
 
 
 class Global2LocalConfig(ModelConfig):
     variant: Literal["global", "aligned", "local"] = "local"  # rows 1, 2, 3 to 6 of Table 1
     frames: int = Field(2, ge=1)  # k key frames; 2 is the paper's best
-    sampler: Literal["gumbel", "argmax"] = "gumbel"
+    # how key frames are chosen in training: `gumbel` (Eq. 5, 6); ours: `straight_through`, one-hot rows with a gradient
+    # of tempered ones; `softmax`, the tempered rows without noise; `argmax`, no gradient. Elsewhere: the largest.
+    sampler: Literal["gumbel", "straight_through", "softmax", "argmax"] = "gumbel"
     scale: float = Field(10.0, gt=0)  # lambda
     temperature: float = Field(1e-4, gt=0)  # tau
     embedding_size: int = Field(300, ge=1)
@@ -51,6 +55,8 @@ class Global2LocalConfig(ModelConfig):
     aligned_size: int = Field(512, ge=1)  # d_al
     attention_size: int = Field(384, ge=1)  # d_a
     dropout: float = Field(0.5, ge=0, lt=1)  # ours: not stated
+    first_state: Literal["zeros", "mean"] = "zeros"  # not stated; ours: `mean`, a map of the mean features
+    instants: Literal["same", "nearest"] = "same"  # of frames and clips; ours: the clip nearest to each frame
     frame_stream: str = "appearance"  # 2D
     clip_stream: str = "motion"  # 3D
     region_stream: str = "regions"
@@ -89,7 +95,8 @@ class Global2Local(Model):
             self.attend["aligned"] = BilinearAttention(hidden, 2 * size, attention)
             self.embed_aligned = nn.Linear(2 * size, config.aligned_size)
             context_size += config.aligned_size
-        self.first_state = nn.Linear(2 * size, 2 * hidden)
+        if config.first_state == "mean":
+            self.first_state = nn.Linear(2 * size, 2 * hidden)
         self.first_layer = nn.GRUCell(context_size + config.embedding_size, hidden)
         self.second_layer = nn.GRUCell(hidden, hidden)
         self.dropout = nn.Dropout(config.dropout)
@@ -106,8 +113,11 @@ class Global2Local(Model):
             memory[f"{role}.keys"] = self.attend[role].keys(memory[role])
             memory[f"{role}.mask"] = mask
             # where the weight of a time step sits in the picture: evenly on its real locations
-            memory[f"{role}.locations"] = stream.mask / stream.mask.sum(-1, keepdim=True).clamp(min=1)  # (B, F, N)
+            share = stream.mask.to(values.dtype)
+            memory[f"{role}.locations"] = share / share.sum(-1, keepdim=True).clamp(min=1)  # (B, F, N)
         if self.aligned:
+            if self.config.instants == "same":
+                self._check_instants(frames, clips)
             clip = nearest(frames.times, clips.times, memory["clips.mask"])  # (B, F)
             same_instant = memory["clips"].gather(1, clip.unsqueeze(2).expand(-1, -1, memory["clips"].shape[2]))
             both = torch.cat([memory["frames"], same_instant], -1)  # [f', v']: (B, F, 2 D)
@@ -118,10 +128,30 @@ class Global2Local(Model):
             memory["regions"] = self._project("regions", regions.values)  # Eq. 7: (B, G, N, D)
             memory["regions.keys"] = self.attend["regions"].keys(memory["regions"])
             memory["regions.mask"] = regions.mask
-            memory["folding"] = folding(frames.times, memory["frames.mask"], regions.times, regions.mask.any(-1))
+            fold = folding(frames.times, memory["frames.mask"], regions.times, regions.mask.any(-1))
+            memory["folding"] = fold.to(memory["frames"].dtype)
+        if self.config.first_state == "zeros":
+            nothing = memory["frames"].new_zeros(len(memory["frames"]), 1, self.config.hidden_size)
+            return memory, {"hidden1": nothing, "hidden2": nothing}
         means = [masked_mean(memory[role], memory[f"{role}.mask"]) for role in ("frames", "clips")]
         hidden1, hidden2 = self.first_state(torch.cat(means, -1)).tanh().unsqueeze(1).chunk(2, -1)
         return memory, {"hidden1": hidden1, "hidden2": hidden2}
+
+    def _check_instants(self, frames: Stream, clips: Stream) -> None:
+        """Refuses videos whose clips are not at the instants of their frames; a video without clips is none of them."""
+        real, there = frames.mask.any(-1), clips.mask.any(-1)  # (B, F), (B, G)
+        nearest_clip = nearest(frames.times, clips.times, there)
+        distance = (frames.times - clips.times.gather(1, nearest_clip)).abs().masked_fill(~real, 0).amax(1)
+        unlike = (real.sum(1) != there.sum(1)) | (distance > SAME_INSTANT)
+        unlike &= there.any(1) & real.any(1)
+        if unlike.any():
+            row = int(unlike.nonzero()[0])
+            frame_count, clip_count = int(real[row].sum()), int(there[row].sum())
+            raise WatchwordError(
+                f"a video has {frame_count} time steps of {self.roles['frames']} and {clip_count} of "
+                f"{self.roles['clips']}, {float(distance[row]):.2f} s apart; alignment needs the same instants: "
+                "extract both with the same time_steps, or set model.instants=nearest"
+            )
 
     def _project(self, role: str, values: Tensor) -> Tensor:
         return self.dropout(self.project[role](self.feature_dropout(values))).relu()
@@ -130,10 +160,14 @@ class Global2Local(Model):
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         query = state["hidden2"]  # h_t-1, the decoder's output
-        contexts, attention = self._look_globally(query, memory)
+        contexts, weights = self._look_globally(query, memory)
+        attention = {
+            f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]: weights[role].unsqueeze(-1)
+            * memory["clips.locations" if role == "clips" else "frames.locations"].unsqueeze(1)
+            for role in weights
+        }  # (B, S, F, N)
         if self.local:
-            aligned = attention[f"aligned:{self.roles['frames']}"].sum(-1)  # (B, S, F)
-            local, looked = self._look_locally(query, self._choose(aligned, memory), memory)
+            local, looked = self._look_locally(query, self._choose(weights["aligned"], memory), memory)
             contexts.append(local)
             attention[f"local:{self.roles['regions']}"] = looked
         seen = torch.cat([*contexts, self.dropout(self.embedding(words))], -1)  # Eq. 11: (B, S, X + E)
@@ -142,45 +176,56 @@ class Global2Local(Model):
         return Step(self.dropout(hidden2), {"hidden1": hidden1, "hidden2": hidden2}, attention)
 
     def _look_globally(self, query: Tensor, memory: Memory) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """Eq. 4: the parts of x_G, and the weights that made them."""
-        contexts, attention = [], {}
+        """Eq. 4: the parts of x_G, and the weights over time steps that made them, (B, S, F)."""
+        contexts, found = [], {}
         for role in ("frames", "clips", "aligned") if self.aligned else ("frames", "clips"):
             where = "clips" if role == "clips" else "frames"
-            weights = self.attend[role](query, memory[f"{role}.keys"], memory[f"{where}.mask"])  # Eq. 2: (B, S, F)
-            contexts.append(torch.bmm(weights, memory[role]))
-            name = f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]
-            attention[name] = weights.unsqueeze(-1) * memory[f"{where}.locations"].unsqueeze(1)
-        return contexts, attention
+            found[role] = self.attend[role](query, memory[f"{role}.keys"], memory[f"{where}.mask"])  # Eq. 2
+            contexts.append(torch.bmm(found[role], memory[role]))
+        return contexts, found
 
     def _choose(self, aligned: Tensor, memory: Memory) -> Tensor:
         """Which frames are key frames: aligned weights (B, S, F) -> rows (B, S, k, G), one-hot or, learning, nearly."""
         real = memory["regions.mask"].any(-1).unsqueeze(1)  # (B, 1, G)
         weights = (torch.bmm(aligned, memory["folding"]) + LEAST_WEIGHT) * real  # Eq. 8
-        weights = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-        draws = self.training and self.config.sampler == "gumbel"
-        if draws:
+        weights = weights / weights.sum(-1, keepdim=True).masked_fill(~real.any(-1, keepdim=True), 1.0)
+        if self.training and self.config.sampler != "argmax":
             return gumbel_top_k(
-                weights, self.config.frames, scale=self.config.scale, temperature=self.config.temperature
+                weights,
+                self.config.frames,
+                scale=self.config.scale,
+                temperature=self.config.temperature,
+                noise=self.config.sampler != "softmax",
+                straight_through=self.config.sampler == "straight_through",
             )
-        largest, chosen = weights.topk(min(self.config.frames, weights.shape[-1]), -1)
+        largest, chosen = weights.sort(dim=-1, descending=True, stable=True)  # of equal ones the first
+        largest, chosen = largest[..., : self.config.frames], chosen[..., : self.config.frames]
         return nn.functional.one_hot(chosen, weights.shape[-1]) * (largest > 0).unsqueeze(-1).to(weights.dtype)
 
     def _look_locally(self, query: Tensor, rows: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Eq. 9: x_L (B, S, D) and where it looked (B, S, G, N), a distribution."""
+        """Eq. 9: x_L (B, S, D) and where it looked (B, S, G, N), a distribution.
+
+        In training a row may be a mixture of frames. Each region is then mixed over the frames that have it: `shown` is
+        their share of the row, and what is masked in a frame has no part in the mixture.
+        """
         values, keys, mask = memory["regions"], memory["regions.keys"], memory["regions.mask"]
-        chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)  # (B, S, k)
-        there = mask[video, chosen]  # (B, S, k, N)
-        if rows.requires_grad:  # multiplied, so that the choice itself can learn
-            chosen_keys = torch.bmm(rows.flatten(1, 2), keys.flatten(2)).view(*there.shape, -1)
-        else:
-            chosen_keys = keys[video, chosen]  # (B, S, k, N, A)
-        weights = self.attend["regions"](query, chosen_keys, there)  # (B, S, k, N)
-        looked = torch.einsum("bskg,bskn->bsgn", rows, weights)
-        if self.training:  # the sum over j and i of Eq. 9 as one product
-            context = torch.bmm(looked.flatten(2), values.flatten(1, 2))
-        else:
-            context = _gathered_sum(values, chosen, weights * rows.amax(-1, keepdim=True))
-        return context, looked / rows.sum((-2, -1)).clamp(min=LEAST_WEIGHT)[..., None, None]
+        if not rows.requires_grad:  # one-hot rows, or none
+            chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)  # (B, S, k)
+            shown = mask[video, chosen] * rows.amax(-1, keepdim=True)  # (B, S, k, N)
+            weights = self.attend["regions"](query, keys[video, chosen], shown)
+            looked = torch.einsum("bskg,bskn->bsgn", rows, weights)
+            gathered = None if self.training else _gathered_sum(values, chosen, weights)
+        else:  # multiplied, so that the choice itself can learn
+            real = mask.to(rows.dtype)
+            shown = torch.einsum("bskg,bgn->bskn", rows, real)
+            least = shown.clamp(min=NOT_SHOWN)
+            mixed = torch.bmm(rows.flatten(1, 2), (keys * real.unsqueeze(-1)).flatten(2)).view(*shown.shape, -1)
+            weights = self.attend["regions"](query, mixed / least.unsqueeze(-1), shown)
+            looked = torch.einsum("bskg,bskn->bsgn", rows, weights / least) * real.unsqueeze(1)
+            gathered = None
+        # in training the sum over j and i of Eq. 9 is one product
+        context = torch.bmm(looked.flatten(2), values.flatten(1, 2)) if gathered is None else gathered
+        return context, looked / looked.sum((-2, -1), keepdim=True).clamp(min=LEAST_WEIGHT)
 
     def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
         """The k frames selected for each word (Eq. 8); the regions of others have no weight."""

@@ -21,8 +21,7 @@ object.
 
 Where we differ: padding is not seen (the paper pads short videos with zero frames and attends to them too); a frame
 without any object is passed over by LSTM_R. Both LSTMs begin with zeros (not stated). `feature_size` puts a linear map
-before everything, which makes a step about as cheap as one of `soft_attention`; without it features are read raw, as
-in the paper.
+before everything, where asked with a layer norm (`normalise`); without it features are read raw, as in the paper.
 """
 
 from collections.abc import Mapping
@@ -34,6 +33,7 @@ from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
 from watchword.layers.attention import AdditiveAttention
+from watchword.layers.projection import Projection
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Stream, Streams
@@ -48,6 +48,7 @@ class HierarchicalConfig(ModelConfig):
     attention_size: int = Field(512, ge=1)  # Sec. 4.2, read so
     dropout: float = Field(0.5, ge=0, lt=1)  # Sec. 4.2: input and output of both LSTMs; ours: rate not stated
     feature_size: int | None = Field(None, ge=1)  # ours: streams are mapped to this width first; None: raw
+    normalise: bool = False  # ours: with a layer norm
     objects: str = "regions"  # the stream whose locations LSTM_R chooses among
 
 
@@ -68,7 +69,10 @@ class Hierarchical(Model):
         read = dict.fromkeys(self.sources.values())
         size = {name: config.feature_size or widths[name] for name in read}
         self.project = nn.ModuleDict(
-            {name: nn.Linear(widths[name], size[name]) if config.feature_size else nn.Identity() for name in read}
+            {
+                name: Projection(widths[name], size[name], config.normalise) if config.feature_size else nn.Identity()
+                for name in read
+            }
         )
         size[CHOSEN] = hidden
         if config.variant == "ha":

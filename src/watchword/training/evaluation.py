@@ -16,7 +16,9 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import LogitModel
 from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
+from watchword.losses.multi_sample import MultiSample, MultiSampleSettings
 from watchword.metrics import ReferenceIndex, Scores
+from watchword.models.dual_afr import DualAFR
 from watchword.tensors import PAD, Batch
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
@@ -113,9 +115,16 @@ def mean_word_loss(model: LogitModel, data: CaptionData, device: torch.device | 
 
 @torch.no_grad()
 def video_losses(run: Run, clips: Sequence[Clip]) -> tuple[FloatArray, FloatArray]:
-    """The cross entropy of all words that people said about each video, (videos,), and how many words, (videos,)."""
+    """The cross entropy of all words that people said about each video, (videos,), and how many words, (videos,).
+
+    Of a model that draws what it attends to, minus the multi-sample bound of their log likelihood.
+    """
     data = CaptionData(clips, Store(store_path(run.recipe.data)), run.vocabulary, run.recipe.data)
-    model, measure = run.model().eval(), CrossEntropy(CrossEntropySettings())
+    model = run.model().eval()
+    measure: CrossEntropy | MultiSample = CrossEntropy(CrossEntropySettings())
+    if isinstance(model, DualAFR) and model.chooses:
+        measure = MultiSample(MultiSampleSettings())
+        model.draw.train()  # draws; dropout stays off
     row_of = {clip.video: row for row, clip in enumerate(clips)}
     losses, words = np.zeros(len(clips)), np.zeros(len(clips))
     for slot in data.plan(seed=(0,)):
