@@ -5,7 +5,7 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | equation | line |
 |---|---|
 | Eq. 1, 7, f' = sigma(W f + b), also of clips and regions | `encode`, `self.project` |
-| Eq. 2, 3, bilinear attention | `layers/bilinear.py` |
+| Eq. 2, 3, bilinear attention | `layers/attention.py` |
 | Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally` |
 | Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
 | Eq. 8, weights folded to the frames that have regions | `layers/time_steps.py: folding`, `_choose` |
@@ -28,8 +28,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import masked_mean
-from watchword.layers.bilinear import NOT_SHOWN, BilinearAttention, BilinearAttentionWithin
+from watchword.layers.attention import NOT_SHOWN, BilinearAttention, BilinearAttentionWithin, masked_mean
 from watchword.layers.gumbel import gumbel_top_k
 from watchword.layers.projection import Projection
 from watchword.layers.time_steps import folding, nearest, time_step_means
