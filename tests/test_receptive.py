@@ -104,3 +104,6 @@ def test_layers_of_the_same_size_have_kernels_of_one(rule: str) -> None:
     assert kernel_of(1, rule) == 1  # type: ignore[arg-type]
     align = ConvolutionAlignment(3, 5, (1, 1, 1), rule)  # type: ignore[arg-type]
     assert tuple(align.filters.weight.shape) == (5, 3, 1, 1, 1)
+    maps, real = torch.randn(2, 3, 4, 2, 2), (torch.rand(2, 1, 4, 2, 2) > 0.3).float()
+    expected = (align.filters(maps * real).relu() * real).movedim(1, -1)
+    torch.testing.assert_close(align(maps, real), expected)

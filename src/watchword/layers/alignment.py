@@ -24,6 +24,10 @@ class ConvolutionAlignment(nn.Module):
         self.ratios = ratios
 
     def forward(self, maps: Tensor, real: Tensor) -> Tensor:
+        if max(self.ratios) == 1:  # kernels of 1: a product for each location, without moving the features
+            weight = self.filters.weight.flatten(1)
+            found = functional.linear((maps * real).movedim(1, -1), weight, self.filters.bias).relu()
+            return found * real.movedim(1, -1)
         found = self.filters(maps * real).relu() * real  # after ReLU nothing is less than 0: padding never wins
         if max(self.ratios) > 1:
             found = functional.max_pool3d(found, self.ratios, ceil_mode=True)
