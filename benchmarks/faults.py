@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 
 import av
@@ -129,7 +130,7 @@ def in_child(work: Callable[[], None]) -> str:
     return outcome if outcome else f"died by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "died"
 
 
-def try_videos(count: int, seed: int, model: str, streams: list[str]) -> bool:
+def try_videos(count: int, seed: int, model: str, streams: list[str], minutes: float = inf) -> bool:
     import torch
 
     from watchword.captioning.captioner import Captioner
@@ -141,6 +142,7 @@ def try_videos(count: int, seed: int, model: str, streams: list[str]) -> bool:
     captioner = Captioner.load(model)
     outcomes: Counter[str] = Counter()
     findings: list[str] = []
+    began, tried = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bases: dict[str, Path] = {"mp4": write_base(folder / "base.mp4", *BASES["mp4"])}
@@ -148,6 +150,8 @@ def try_videos(count: int, seed: int, model: str, streams: list[str]) -> bool:
         extraction = Extraction(prepare(folder / "features", streams))
         extraction.load()
         for number in range(count):
+            if time.monotonic() - began > 60 * minutes:
+                break
             rng = random.Random(f"{seed} {number}")
             suffix = rng.choice(sorted(BASES))
             if suffix not in bases:
@@ -172,9 +176,10 @@ def try_videos(count: int, seed: int, model: str, streams: list[str]) -> bool:
                 if outcome not in ("ok", "error"):
                     findings.append(f"{way} of video {number} ({suffix}): {outcome}")
             path.unlink()
-            if (number + 1) % 100 == 0:
-                print(f"{number + 1} videos, {dict(outcomes)}", flush=True)
-    return report("videos", count, findings, outcomes=dict(outcomes), seed=seed)
+            tried += 1
+            if tried % 20 == 0:
+                print(f"{tried} videos, {dict(outcomes)}", flush=True)
+    return report("videos", tried, findings, outcomes=dict(outcomes), seed=seed)
 
 
 # --- killed processes ----------------------------------------------------------------------------------------------
@@ -241,7 +246,7 @@ def write_task_data(folder: Path) -> None:
     )
 
 
-def try_kills(count: int, seed: int, model: str) -> bool:
+def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
     findings: list[str] = []
     landed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
@@ -251,13 +256,16 @@ def try_kills(count: int, seed: int, model: str) -> bool:
         expected, seconds = {}, {}
         for task in tasks:
             (data / task.name).mkdir()
-            began = time.monotonic()
+            start = time.monotonic()
             done = run(*task.words(data / task.name, again=False))
-            seconds[task.name] = time.monotonic() - began
+            seconds[task.name] = time.monotonic() - start
             if done is None or done.returncode:
                 raise SystemExit(f"{task.name} fails without a kill: {done and done.stderr}")
             expected[task.name] = task.result(data / task.name)
+        began = time.monotonic()
         for number in range(count):
+            if time.monotonic() - began > 60 * minutes:
+                break
             task, rng = tasks[number % len(tasks)], random.Random(f"{seed} {number}")
             folder = data / f"kill{number}"
             folder.mkdir()
@@ -339,13 +347,14 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("part", choices=("videos", "kills", "disks"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=inf, help="stop then, and report what was tried")
     parser.add_argument("--model", default="light")
     parser.add_argument("--streams", default="appearance,audio", help="of extract")
     given = parser.parse_args(words)
     if given.part == "videos":
-        return int(not try_videos(given.count, given.seed, given.model, given.streams.split(",")))
+        return int(not try_videos(given.count, given.seed, given.model, given.streams.split(","), given.minutes))
     if given.part == "kills":
-        return int(not try_kills(given.count, given.seed, given.model))
+        return int(not try_kills(given.count, given.seed, given.model, given.minutes))
     return int(not try_disks(given.model))
 
 
