@@ -319,7 +319,8 @@ def try_disks(model: str) -> bool:
             with full_disk(data / f"disk-{task.name}", lambda folder: None) as disk:
                 done = run(*task.words(disk, again=False))
                 line = done.stderr.strip() if done else ""
-                if done is None or done.returncode == 0 or "Traceback" in line or "disk is full" not in line:
+                said = any(words in line for words in ("disk is full", "No space left on device"))
+                if done is None or done.returncode == 0 or "Traceback" in line or not said:
                     findings.append(f"{task.name} on a full disk: {line[-2000:]}")
         tried += 1
 
