@@ -114,7 +114,7 @@ def test_the_first_command_of_the_readme_says_what_stands_below_it(tmp_path: Pat
 
 @pytest.mark.slow
 def test_the_demo_speaks_of_videos_it_has_not_seen(tmp_path: Path) -> None:
-    done = run("watchword research demo", tmp_path)
+    done = run("watchword research demo --count 60 --epochs 4", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Test videos" in done.stdout
     assert (tmp_path / "watchword-demo" / "run" / "model.safetensors").exists()
