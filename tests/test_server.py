@@ -36,7 +36,7 @@ from watchword.server import app as server_module
 from watchword.server import storage as storage_module
 from watchword.server.app import attachment
 from watchword.server.auth import AccessPolicy
-from watchword.server.jobs import TRIES, Jobs
+from watchword.server.jobs import RENAMED, TRIES, Jobs
 from watchword.server.probe_pool import ProbePool
 from watchword.server.service import Service
 from watchword.server.storage import clean_name
@@ -955,11 +955,12 @@ def test_many_people_at_once_get_answers(client: Client, video: bytes) -> None:
 
 def test_a_queue_of_version_1_goes_on(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "jobs.db")
+    caption, video, error = RENAMED
     connection.execute(
         "CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
         "file TEXT NOT NULL, identity TEXT NOT NULL, seconds REAL NOT NULL, added REAL NOT NULL, "
         "state TEXT NOT NULL DEFAULT 'waiting', tries INTEGER NOT NULL DEFAULT 0, "
-        "done_seconds REAL NOT NULL DEFAULT 0, sentence TEXT NOT NULL DEFAULT '', video INTEGER, problem TEXT)"
+        f"done_seconds REAL NOT NULL DEFAULT 0, {caption} TEXT NOT NULL DEFAULT '', {video} INTEGER, {error} TEXT)"
     )
     rows = [
         ("a", "a.mp4", "1", "sha256:1", 2.0, 3.0, "done", 1, 2.0, "a dog", 7, None),
