@@ -143,7 +143,7 @@ def test_hard_attention_takes_one_location_and_one_layer() -> None:
     model = small(variant="hard").train()
     memory, state = model.encode(streams())
     with torch.no_grad():
-        seen = model.look(state["hidden"].expand(-1, 50, -1), memory)
+        seen = model.attend(state["hidden"].expand(-1, 50, -1), memory)
     stacked = memory["values"].detach().unflatten(-1, (3, 5))  # (B, P, L, D)
     for row in range(2):
         distance = (seen.context[row, :, None, None] - stacked[row]).abs().amax(-1)  # (S, P, L)
@@ -162,7 +162,7 @@ def test_hard_attention_takes_one_location_and_one_layer() -> None:
 def test_what_is_hard_is_an_option(hard: str, sharp_locations: bool, sharp_layers: bool) -> None:
     model = small(variant="hard", hard=hard)
     memory, state = model.encode(streams())
-    seen = model.look(state["hidden"], memory)
+    seen = model.attend(state["hidden"], memory)
     stacked = memory["values"].unflatten(-1, (3, 5))
     locations, layers = seen.locations[0, 0], seen.layers[0, 0]
     if sharp_locations:
@@ -272,7 +272,7 @@ def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_cha
         small(shapes=[]).encode(streams())  # 16 and 4 locations
     with pytest.raises(WatchwordError, match="cannot be halved"):
         small(shapes=[[1, 10, 10], [1, 4, 4], [1, 4, 4]])
-    with pytest.raises(WatchwordError, match="tells of 1 layers, there are 3"):
+    with pytest.raises(WatchwordError, match="has 1 layers, there are 3"):
         small(shapes=[[1, 1, 1]])
     with pytest.raises(WatchwordError, match="rows"):
         small(shapes=[[2, 8, 8], [2, 2, 2], [1, 2, 2]]).encode(streams())
@@ -298,7 +298,7 @@ def test_layer_weights_are_those_of_each_word() -> None:
     torch.testing.assert_close(weights[:, :, 1:].sum(-1), torch.ones(2, 2, 3))
     memory, state = model.encode(streams())
     first = model.step(torch.full((2, 1), BOS), memory, state).state
-    second = model.look(first["hidden"], memory).layers
+    second = model.attend(first["hidden"], memory).layers
     torch.testing.assert_close(weights[:, :1, 1], second)
 
 

@@ -52,8 +52,8 @@ def test_training_without_noise_says_what_testing_says() -> None:
     memory, _ = model.eval().encode(streams())
     query = torch.randn(2, 1, 8)
     rows = torch.eye(3)[torch.tensor([[[2, 0]], [[1, 2]]])]  # (B, S, k, G)
-    gathered, looked = model._look_locally(query, rows, memory)
-    multiplied, looked_too = model.train()._look_locally(query, rows.requires_grad_(), memory)
+    gathered, looked = model._attend_locally(query, rows, memory)
+    multiplied, looked_too = model.train()._attend_locally(query, rows.requires_grad_(), memory)
     torch.testing.assert_close(gathered, multiplied)
     torch.testing.assert_close(looked, looked_too)
 
@@ -63,7 +63,7 @@ def test_eq_9_by_hand() -> None:
     memory, _ = model.encode(streams())
     query = torch.randn(2, 1, 8)
     rows = torch.eye(3)[torch.tensor([[[2, 0]], [[1, 2]]])]
-    context, _ = model._look_locally(query, rows, memory)
+    context, _ = model._attend_locally(query, rows, memory)
     attend, regions = model.attend["regions"], memory["regions"][0]  # (G, N, D)
     expected = torch.zeros(10)
     for frame in (2, 0):
@@ -168,7 +168,7 @@ def test_eq_4_by_hand() -> None:
     model = small(variant="aligned").eval()
     memory, _ = model.encode(streams())
     query = torch.randn(2, 1, 8)
-    contexts, weights = model._look_globally(query, memory)
+    contexts, weights = model._attend_globally(query, memory)
     frames = model.project["frames"](streams()["appearance"].values[0, :, 0]).relu()  # Eq. 1
     clips = model.project["clips"](streams()["motion"].values[0, :, 0]).relu()
     parts = {"frames": frames, "clips": clips, "aligned": torch.cat([frames, clips], -1)}
@@ -189,8 +189,8 @@ def test_eq_10_and_11_by_hand() -> None:
     state = {name: torch.randn(2, 1, 8) for name in state}
     words = torch.tensor([[4], [7]])
     step = model.step(words, memory, state)
-    contexts, weights = model._look_globally(state["hidden2"], memory)
-    local, _ = model._look_locally(state["hidden2"], model._choose(weights["aligned"], memory), memory)
+    contexts, weights = model._attend_globally(state["hidden2"], memory)
+    local, _ = model._attend_locally(state["hidden2"], model._choose(weights["aligned"], memory), memory)
     inputs = torch.cat([*contexts, local, model.embedding(words)], -1)[0, 0]
     hidden = []
     for cell, given, before in (

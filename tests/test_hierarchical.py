@@ -154,7 +154,7 @@ def test_without_regions_the_locations_of_the_first_stream_are_the_objects() -> 
 
 
 def test_ta_b1_needs_a_stream_besides_the_objects() -> None:
-    with pytest.raises(WatchwordError, match="ta_b1 does not look at regions"):
+    with pytest.raises(WatchwordError, match="ta_b1 does not attend to regions"):
         model("ta_b1", {"regions": 5})
     with pytest.raises(WatchwordError, match="does not choose objects"):
         model("ta_b2").object_attention(streams())

@@ -178,7 +178,7 @@ def test_what_is_normalised_is_not_driven_to_where_nothing_is_learned() -> None:
     [
         ({}, {"a": 2, "b": 2, "c": 2}, "drop b from data.streams"),
         ({"temporal": "x"}, {"a": 2}, "model.temporal is 'x'"),
-        ({}, {"audio": 2}, "a stream that is seen"),
+        ({}, {"audio": 2}, "a visual stream"),
     ],
 )
 def test_streams_without_a_part_are_one_line(settings: dict[str, str], widths: dict[str, int], message: str) -> None:

@@ -71,7 +71,7 @@ def seen(lengths: list[int], locations: int = 3) -> tuple[Tensor, Tensor, Tensor
 def test_a_grids_cells_are_weighed_by_their_mean_over_time_and_alike_in_all_time_steps() -> None:
     values, mask, query = seen([4, 2])
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean", has_grid=True)
-    weights = st.look(query, st.encode(values, mask)["keys"], mask)
+    weights = st.location_weights(query, st.encode(values, mask)["keys"], mask)
     for row, length in enumerate((4, 2)):
         cells = values[row, :length].mean(0)
         mixed = st.attend.from_query(query[row]).unsqueeze(1) + st.attend.from_value(cells)
@@ -85,7 +85,7 @@ def test_regions_are_weighed_time_step_by_time_step() -> None:
     mask[0, 1, 2] = False
     values[0, 1, 2] = 0
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean", has_grid=False)
-    weights = st.look(query, st.encode(values, mask)["keys"], mask)
+    weights = st.location_weights(query, st.encode(values, mask)["keys"], mask)
     mixed = st.attend.from_query(query[0]).unsqueeze(1) + st.attend.from_value(values[0, 1, :2])
     torch.testing.assert_close(weights[0, :, 1, :2], st.attend.energy(mixed.tanh()).squeeze(-1).softmax(-1))
     assert weights[0, :, 1, 2].abs().max() == 0
@@ -99,7 +99,7 @@ def test_the_lstm_reads_each_videos_time_steps_to_its_own_last(has_grid: bool) -
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "ranked", has_grid)
     memory = st.encode(values, mask)
     found = st(query, memory)
-    locations = st.look(query, memory["keys"], mask)
+    locations = st.location_weights(query, memory["keys"], mask)
     assert found.projections is not None
     for row, length in enumerate((4, 2)):
         for caption in range(2):
@@ -113,7 +113,7 @@ def test_mean_stands_beside_the_lstm() -> None:
     values, mask, query = seen([4, 2])
     st = SpatioTemporal(QUERY, SIZE, WIDTH, "mean_ranked", has_grid=True)
     memory = st.encode(values, mask)
-    locations = st.look(query, memory["keys"], mask)
+    locations = st.location_weights(query, memory["keys"], mask)
     time_steps = locations[1, 0, :2].unsqueeze(1) @ values[1, :2]
     expected = st.join(torch.cat([time_steps.mean(0)[0], st.reader(time_steps)[1][0][0, 0]]))
     torch.testing.assert_close(st(query, memory).features[1, 0], expected)
@@ -353,7 +353,7 @@ def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
     assert followed.attention.keys() == {"grid"}
     other = streams | {"category": replace(category, values=kinds.flip(0))}
     assert (teacher_force(model, other, CAPTIONS[:, :, 1:]).outputs - followed.outputs).abs().max() > 1e-3
-    with pytest.raises(WatchwordError, match="needs a stream to look at"):
+    with pytest.raises(WatchwordError, match="needs a stream to attend to"):
         build_model(SMALL, {"category": 3}, 8)
 
 

@@ -89,11 +89,11 @@ class PolicyGradient(Objective):
 
     def reward(self, batch: Batch, found: Hypotheses) -> Tensor:
         """(B, S)"""
-        spoken = [
+        captions = [
             [" ".join(self.vocabulary.decode(caption)) for caption in captions] for captions in found.captions.tolist()
         ]
         ended = (found.captions == EOS).any(-1).tolist()
-        rewards = self.index.reward(batch.videos, spoken, self.settings.rewards, ended)
+        rewards = self.index.reward(batch.videos, captions, self.settings.rewards, ended)
         return torch.from_numpy(np.asarray(rewards, np.float32)).to(found.scores.device)
 
 

@@ -6,9 +6,9 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 |---|---|
 | Eq. 1, 2: the first word from h_1 = tanh(C a_L+1), the others from an LSTM | `DualAFR.encode`, `DualAFR.step` |
 | Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `receptive.py` |
-| Eq. 4, 5: one attention over locations and times for all layers | `DualAFR.look`, `over_locations` |
-| Eq. 6, 7: attention over layers | `DualAFR.look`, `over_layers` |
-| Eq. 8: soft | `DualAFR.look` |
+| Eq. 4, 5: one attention over locations and times for all layers | `DualAFR.attend`, `over_locations` |
+| Eq. 6, 7: attention over layers | `DualAFR.attend`, `over_layers` |
+| Eq. 8: soft | `DualAFR.attend` |
 | Eq. 9: hard | `Draw` |
 | Eq. 10 to 16 | `losses/multi_sample.py` |
 | Eq. 17, 18 and Table 1: other ways to bring layers together | `layers/alignment.py` |
@@ -18,7 +18,7 @@ The rows of Tables 1 and 2 are the variants. `single` attends to one layer as it
 
 Where we differ: the deepest layer may be projected first (`feature_size`; 0 as in the paper: as it comes); what is hard
 when videos are described is the likeliest choice, not a drawn one; the LSTM's first cell is 0 (not stated); where asked
-(`normalise`) layers, keys and h_1 have a layer norm, without which their tanh soon says 1 or -1 of everything.
+(`normalise`) layers, keys and h_1 have a layer norm, without which their tanh is soon 1 or -1 everywhere.
 """
 
 from collections.abc import Mapping
@@ -70,8 +70,8 @@ class DualAFRConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class Glance:
-    """What is seen for one word of each caption."""
+class Attended:
+    """What is attended to for one word of each caption."""
 
     context: Tensor  # z_t, (B, S, D)
     locations: Tensor  # alpha, (B, S, P)
@@ -106,7 +106,7 @@ class DualAFR(Model):
 
     @property
     def chooses(self) -> bool:
-        """Whether training draws what is looked at: then `Step.state` has its `log_choice`."""
+        """Whether training draws what is attended to: then `Step.state` has its `log_choice`."""
         return self.settings.variant == "hard"
 
     @torch.no_grad()
@@ -155,22 +155,22 @@ class DualAFR(Model):
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         begins = (words == BOS).unsqueeze(-1)
-        said = self.dropout(self.embedding(words))  # w_t-1
+        embedded = self.dropout(self.embedding(words))  # w_t-1
         facts, attention = {}, {}
-        inputs = [said]
+        inputs = [embedded]
         if self.layers:
-            seen = self.look(state["hidden"], memory)
-            inputs.append(seen.context)
-            facts["layer_weights"] = seen.layers.masked_fill(begins, 0)  # the first word looks at no layer
+            attended = self.attend(state["hidden"], memory)
+            inputs.append(attended.context)
+            facts["layer_weights"] = attended.layers.masked_fill(begins, 0)  # the first word attends to no layer
             if self.chooses:
-                facts["log_choice"] = seen.log_choice.masked_fill(begins.squeeze(-1), 0)
-            attention[self.layers[-1]] = self.in_full(seen.locations, begins, memory)
+                facts["log_choice"] = attended.log_choice.masked_fill(begins.squeeze(-1), 0)
+            attention[self.layers[-1]] = self.in_full(attended.locations, begins, memory)
         hidden, cell = self.cell(torch.cat(inputs, -1), state["hidden"], state["cell"])
-        hidden = torch.where(begins, state["hidden"], hidden)  # Eq. 1: the first word is said of h_1
+        hidden = torch.where(begins, state["hidden"], hidden)  # Eq. 1: the first word comes from h_1
         cell = torch.where(begins, state["cell"], cell)
         return Step(self.dropout(hidden), {"hidden": hidden, "cell": cell, **facts}, attention)
 
-    def look(self, hidden: Tensor, memory: Memory) -> Glance:
+    def attend(self, hidden: Tensor, memory: Memory) -> Attended:
         """Where and how deep, for the state h_t-1 (B, S, H)."""
         drawn = self.settings.hard if self.chooses else "nothing"
         energies = self.over_locations.energies(hidden, memory["keys"].unsqueeze(1))  # Eq. 4: (B, S, P)
@@ -178,29 +178,29 @@ class DualAFR(Model):
         log_choice = hidden.new_zeros(hidden.shape[:2])
         if drawn in ("both", "locations"):
             location, log_choice = self.draw(locations)
-            seen = memory["values"].gather(1, location.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
+            attended = memory["values"].gather(1, location.unsqueeze(-1).expand(-1, -1, memory["values"].shape[-1]))
         else:
-            seen = torch.bmm(locations, memory["values"])  # s_t: (B, S, L * D)
-        seen = seen.view(*hidden.shape[:2], len(self.layers), -1)  # s_tl: (B, S, L, D)
+            attended = torch.bmm(locations, memory["values"])  # s_t: (B, S, L * D)
+        attended = attended.view(*hidden.shape[:2], len(self.layers), -1)  # s_tl: (B, S, L, D)
         if len(self.layers) == 1:
-            return Glance(seen.squeeze(2), locations, locations.new_ones(*locations.shape[:2], 1), log_choice)
-        energies = self.over_layers.energies(hidden, self.over_layers.keys(seen))
+            return Attended(attended.squeeze(2), locations, locations.new_ones(*locations.shape[:2], 1), log_choice)
+        energies = self.over_layers.energies(hidden, self.over_layers.keys(attended))
         if self.settings.uniform_layers:
             energies = torch.zeros_like(energies)
         energies = energies.masked_fill(~never_empty(memory["layers"]).unsqueeze(1), float("-inf"))
         layers = energies.softmax(-1)  # Eq. 6, 7: (B, S, L)
         if drawn in ("both", "layers"):
             layer, log_layer = self.draw(layers)
-            context = seen.take_along_dim(layer[..., None, None], 2).squeeze(2)  # Eq. 9
+            context = attended.take_along_dim(layer[..., None, None], 2).squeeze(2)  # Eq. 9
             log_choice = log_choice + log_layer
         else:
-            context = (layers.unsqueeze(-1) * seen).sum(2)  # Eq. 8
-        return Glance(context, locations, layers, log_choice)
+            context = (layers.unsqueeze(-1) * attended).sum(2)  # Eq. 8
+        return Attended(context, locations, layers, log_choice)
 
     # --- for pictures ------------------------------------------------------------------------------------------------
 
     def layer_weights(self, streams: Streams, captions: Tensor) -> Tensor:
-        """beta for each word of given captions (B, S, T): (B, S, T, L), 0 for the first word, which looks at none."""
+        """beta for each word of given captions (B, S, T): (B, S, T, L), 0 for the first word, which attends to none."""
         memory, state = self.encode(streams)
         state = {name: tensor.expand(-1, captions.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
         found = []
@@ -258,7 +258,7 @@ class DualAFR(Model):
         return rows * columns, rows, columns
 
     def check_grids(self, grids: set[tuple[int, ...]], streams: Streams) -> None:
-        """Aligned layers have the same time steps, rows and columns, or what was said of their shapes is not so."""
+        """Aligned layers have the same time steps, rows and columns, or their shapes are not as given."""
         if len(grids) > 1:
             found = ", ".join("{} {} x {}".format(layer, *streams[layer].values.shape[1:3]) for layer in self.layers)
             raise WatchwordError(
@@ -291,7 +291,7 @@ def absent_like(stream: Stream, time_steps: int, locations: int) -> Stream:
 
 
 def roles(config: DualAFRConfig, widths: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[Triple, ...]]:
-    """The stream of a_L+1, those of the layers that are looked at, and these layers' shapes."""
+    """The stream of a_L+1, those of the layers that are attended to, and these layers' shapes."""
     top = config.top or list(widths)[-1]
     layers = config.layers or tuple(name for name in widths if name != top)
     for name in (top, *layers):
@@ -300,7 +300,7 @@ def roles(config: DualAFRConfig, widths: Mapping[str, int]) -> tuple[str, tuple[
     shapes = config.shapes or ((1, 1, 1),) * len(layers)
     if len(shapes) != len(layers):
         names = ", ".join(layers)
-        raise WatchwordError(f"model.shapes tells of {len(shapes)} layers, there are {len(layers)}: {names}")
+        raise WatchwordError(f"model.shapes has {len(shapes)} layers, there are {len(layers)}: {names}")
     if config.variant == "top_only":
         return top, (), ()
     if not layers:

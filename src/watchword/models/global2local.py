@@ -6,10 +6,10 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 |---|---|
 | Eq. 1, 7, f' = sigma(W f + b), also of clips and regions | `encode`, `self.project` |
 | Eq. 2, 3, bilinear attention | `layers/attention.py` |
-| Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_look_globally` |
+| Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_attend_globally` |
 | Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
 | Eq. 8, weights folded to the frames that have regions | `layers/time_steps.py: folding`, `_choose` |
-| Eq. 9, x_L: regions of the chosen frames, one attention for all | `_look_locally` |
+| Eq. 9, x_L: regions of the chosen frames, one attention for all | `_attend_locally` |
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
 | Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/cross_entropy.py` |
 
@@ -159,22 +159,22 @@ class Global2Local(Model):
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         query = state["hidden2"]  # h_t-1, the decoder's output
-        contexts, weights = self._look_globally(query, memory)
+        contexts, weights = self._attend_globally(query, memory)
         attention = {
             f"aligned:{self.roles['frames']}" if role == "aligned" else self.roles[role]: weights[role].unsqueeze(-1)
             * memory["clips.locations" if role == "clips" else "frames.locations"].unsqueeze(1)
             for role in weights
         }  # (B, S, F, N)
         if self.local:
-            local, looked = self._look_locally(query, self._choose(weights["aligned"], memory), memory)
+            local, local_weights = self._attend_locally(query, self._choose(weights["aligned"], memory), memory)
             contexts.append(local)
-            attention[f"local:{self.roles['regions']}"] = looked
+            attention[f"local:{self.roles['regions']}"] = local_weights
         seen = torch.cat([*contexts, self.dropout(self.embedding(words))], -1)  # Eq. 11: (B, S, X + E)
         hidden1 = _one_step(self.first_layer, seen, state["hidden1"])  # Eq. 10
         hidden2 = _one_step(self.second_layer, self.dropout(hidden1), query)
         return Step(self.dropout(hidden2), {"hidden1": hidden1, "hidden2": hidden2}, attention)
 
-    def _look_globally(self, query: Tensor, memory: Memory) -> tuple[list[Tensor], dict[str, Tensor]]:
+    def _attend_globally(self, query: Tensor, memory: Memory) -> tuple[list[Tensor], dict[str, Tensor]]:
         """Eq. 4: the parts of x_G, and the weights over time steps that made them, (B, S, F)."""
         contexts, found = [], {}
         for role in ("frames", "clips", "aligned") if self.aligned else ("frames", "clips"):
@@ -201,8 +201,8 @@ class Global2Local(Model):
         largest, chosen = largest[..., : self.config.frames], chosen[..., : self.config.frames]
         return nn.functional.one_hot(chosen, weights.shape[-1]) * (largest > 0).unsqueeze(-1).to(weights.dtype)
 
-    def _look_locally(self, query: Tensor, rows: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Eq. 9: x_L (B, S, D) and where it looked (B, S, G, N), a distribution.
+    def _attend_locally(self, query: Tensor, rows: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Eq. 9: x_L (B, S, D) and its weights (B, S, G, N), a distribution.
 
         In training a row may be a mixture of frames. Each region is then mixed over the frames that have it: `shown` is
         their share of the row, and what is masked in a frame has no part in the mixture.
@@ -212,7 +212,7 @@ class Global2Local(Model):
             chosen, video = rows.argmax(-1), torch.arange(len(rows), device=rows.device).view(-1, 1, 1)  # (B, S, k)
             shown = mask[video, chosen] * rows.amax(-1, keepdim=True)  # (B, S, k, N)
             weights = self.attend["regions"](query, keys[video, chosen], shown)
-            looked = torch.einsum("bskg,bskn->bsgn", rows, weights)
+            local_weights = torch.einsum("bskg,bskn->bsgn", rows, weights)
             gathered = None if self.training else _gathered_sum(values, chosen, weights)
         else:  # multiplied, so that the choice itself can learn
             real = mask.to(rows.dtype)
@@ -220,11 +220,11 @@ class Global2Local(Model):
             least = shown.clamp(min=NOT_SHOWN)
             mixed = torch.bmm(rows.flatten(1, 2), (keys * real.unsqueeze(-1)).flatten(2)).view(*shown.shape, -1)
             weights = self.attend["regions"](query, mixed / least.unsqueeze(-1), shown)
-            looked = torch.einsum("bskg,bskn->bsgn", rows, weights / least) * real.unsqueeze(1)
+            local_weights = torch.einsum("bskg,bskn->bsgn", rows, weights / least) * real.unsqueeze(1)
             gathered = None
         # in training the sum over j and i of Eq. 9 is one product
-        context = torch.bmm(looked.flatten(2), values.flatten(1, 2)) if gathered is None else gathered
-        return context, looked / looked.sum((-2, -1), keepdim=True).clamp(min=LEAST_WEIGHT)
+        context = torch.bmm(local_weights.flatten(2), values.flatten(1, 2)) if gathered is None else gathered
+        return context, local_weights / local_weights.sum((-2, -1), keepdim=True).clamp(min=LEAST_WEIGHT)
 
     def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
         """The k frames selected for each word (Eq. 8); the regions of others have no weight."""

@@ -1,4 +1,4 @@
-"""Hierarchical attention: one LSTM chooses objects from frame to frame, another says words and chooses frames.
+"""Hierarchical attention: one LSTM chooses objects from frame to frame, another generates words and chooses frames.
 
 Dong et al., Not All Words are Equal: Video-specific Information Loss for Video Captioning, BMVC 2018, arXiv:1901.00097.
 Its other half, the Information Loss, works for any model: `losses/information.py`.
@@ -19,7 +19,7 @@ attention, the means over frames at every word.
 first stream there is: the locations of a grid are its objects, and the whole picture of a pooled stream is the only
 object.
 
-Where we differ: padding is not seen (the paper pads short videos with zero frames and attends to them too); a frame
+Where we differ: padding is masked (the paper pads short videos with zero frames and attends to them too); a frame
 without any object is passed over by LSTM_R. Both LSTMs begin with zeros (not stated). `feature_size` puts a linear map
 before everything, where asked with a layer norm (`normalise`); without it features are read raw, as in the paper.
 """
@@ -60,12 +60,12 @@ class Hierarchical(Model):
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         hidden = config.hidden_size
         self.object_stream = config.objects if config.objects in widths else next(iter(widths))
-        # what LSTM_F looks at -> the stream that it was made of
+        # what LSTM_F attends to -> the stream that it was made of
         self.sources = {name: name for name in widths if name != config.objects or config.variant in ("na", "ta_b2")}
         if config.variant == "ha":
             self.sources[CHOSEN] = self.object_stream  # last: where it stands in for objects its attention says more
         if not self.sources:
-            raise WatchwordError(f"ta_b1 does not look at {config.objects}: name another stream in data.streams")
+            raise WatchwordError(f"ta_b1 does not attend to {config.objects}: name another stream in data.streams")
         read = dict.fromkeys(self.sources.values())
         size = {name: config.feature_size or widths[name] for name in read}
         self.project = nn.ModuleDict(
@@ -105,16 +105,16 @@ class Hierarchical(Model):
         return memory, {"hidden": nothing, "cell": nothing}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        heard, attention = [self.embedding(words)], {}  # (B, S, E)
+        inputs, attention = [self.embedding(words)], {}  # (B, S, E)
         for source, name in self.sources.items():
             context, frames = self._look(source, memory, state["hidden"])  # (B, S, D), (B, S, F)
-            heard.append(context)
+            inputs.append(context)
             attention[name] = frames.unsqueeze(-1) * memory[f"{source}.locations"].unsqueeze(1)  # (B, S, F, N)
-        hidden, cell = self.cell(self.dropout(torch.cat(heard, -1)), state["hidden"], state["cell"])  # Eq. 3
+        hidden, cell = self.cell(self.dropout(torch.cat(inputs, -1)), state["hidden"], state["cell"])  # Eq. 3
         return Step(self.dropout(hidden), {"hidden": hidden, "cell": cell}, attention)
 
     def object_attention(self, streams: Streams) -> Tensor:
-        """alpha, (B, F, N): what LSTM_R looks at in each frame of `object_stream`, whatever is said. For pictures."""
+        """alpha, (B, F, N): what LSTM_R attends to in each frame of `object_stream`, for every caption."""
         if self.config.variant != "ha":
             raise WatchwordError(f"variant {self.config.variant} does not choose objects: ha does")
         stream: Stream = streams[self.object_stream]
@@ -136,8 +136,8 @@ class Hierarchical(Model):
         outputs, chosen = [], []
         for frame in range(values.shape[1]):
             there = some[:, frame].view(-1, 1, 1)
-            seen, weights = self.choose(hidden, keys[:, frame], values[:, frame], mask[:, frame])  # Eq. 2
-            new_hidden, new_cell = self.object_cell(self.dropout(seen), hidden, cell)  # Eq. 1
+            objects, weights = self.choose(hidden, keys[:, frame], values[:, frame], mask[:, frame])  # Eq. 2
+            new_hidden, new_cell = self.object_cell(self.dropout(objects), hidden, cell)  # Eq. 1
             hidden, cell = torch.where(there, new_hidden, hidden), torch.where(there, new_cell, cell)
             outputs.append(hidden)
             chosen.append(weights)

@@ -1,4 +1,4 @@
-"""Mean pooling: the whole video as one vector, said to a two-layer LSTM with every word.
+"""Mean pooling: the whole video as one vector, an input of a two-layer LSTM at every word.
 
 Venugopalan et al., Translating Videos to Natural Language Using Deep Recurrent Neural Networks, NAACL 2015,
 arXiv:1412.4729, Sec. 3: mean over frames (3.2), two LSTM layers, the vector is an input at every word (Fig. 2).
@@ -47,9 +47,9 @@ class MeanPool(Model):
         return memory, dict.fromkeys(("hidden1", "cell1", "hidden2", "cell2"), nothing)
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        said = self.dropout(self.embedding(words))  # (B, S, E)
+        embedded = self.dropout(self.embedding(words))  # (B, S, E)
         video = memory["video"].unsqueeze(1).expand(-1, words.shape[1], -1)
-        hidden1, cell1 = self.first_cell(torch.cat([said, video], -1), state["hidden1"], state["cell1"])
+        hidden1, cell1 = self.first_cell(torch.cat([embedded, video], -1), state["hidden1"], state["cell1"])
         hidden2, cell2 = self.second_cell(self.dropout(hidden1), state["hidden2"], state["cell2"])
         attention = {
             name: memory[f"{name}.weights"].unsqueeze(1).expand(-1, words.shape[1], -1, -1) for name in self.widths

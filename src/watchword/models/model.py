@@ -61,7 +61,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        """One word further: words (B, S) are the words just said."""
+        """One word further: words (B, S) are the last words."""
 
     def logits(self, outputs: Tensor) -> Tensor:
         """(..., H) -> (..., V). PAD, BOS and UNK have probability 0 in training and in decoding alike."""

@@ -1,4 +1,4 @@
-"""Watch it twice (VRE): the first look finds a key frame, the second reads the video outwards from it.
+"""Watch it twice (VRE): the first pass finds a key frame, the second reads the video outwards from it.
 
 Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM MM 2019, arXiv:1907.12905.
 
@@ -6,7 +6,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 |---|---|
 | Eq. 2, 3: frames are means over locations, locations are means over frames | `time_step_means`, `locations_of` |
 | Eq. 4 to 7: KBiGRU | `layers/recurrent.py` |
-| Eq. 8, 9: how relevant each frame is to what was seen at first | `KeyFrameEncoder.relevance` |
+| Eq. 8, 9: how relevant each frame is to what the first pass read | `KeyFrameEncoder.relevance` |
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
 | Eq. 12 to 16: two attentions | `Refocus.step`, `layers/attention.py` |
 | Alg. 1: o1, o2 | `KeyFrameEncoder.first`, `KeyFrameEncoder.second` |
@@ -57,8 +57,8 @@ class RefocusConfig(ModelConfig):
     normalise: bool = False  # ours: layer norm before the tanh of Eq. 7, o1 and o2
     training_key: Literal["likeliest", "drawn"] = "likeliest"  # Eq. 11; ours: while training it may be drawn by alpha
     key: Literal["relevant", "middle", "random"] = "relevant"  # of the second pass: Eq. 11; ours, as controls: others
-    temporal: str = ""  # the stream whose frames are read; "": the first that is seen
-    spatial: str = ""  # ... whose locations are looked at; "": the last; "none": no such
+    temporal: str = ""  # the stream whose frames are read; "": the first visual one
+    spatial: str = ""  # ... whose locations are attended to; "": the last; "none": no such
     audio: str = "audio"  # the audio stream, where there is one
 
     @property
@@ -66,7 +66,7 @@ class RefocusConfig(ModelConfig):
         return self.variant not in ("bigru", "kbigru")
 
     @property
-    def hears(self) -> bool:
+    def reads_audio(self) -> bool:
         return self.variant in ("kbigru_all", "vre")
 
 
@@ -105,14 +105,14 @@ class Refocus(Model):
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
         memory, states, _, _ = self.encode_passes(streams)
-        return memory, {name: tensor[:, -1:] for name, tensor in states.items()}  # the last look is the one that counts
+        return memory, {name: tensor[:, -1:] for name, tensor in states.items()}  # the last pass is the one that counts
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        said = self.embedding(words)  # (B, S, E)
+        embedded = self.embedding(words)  # (B, S, E)
         query = state["hidden"]
         if "video" in state:
             query = torch.cat([state["video"], query], -1)  # [o, h]
-            said = torch.where((words == BOS).unsqueeze(-1), self.first_input(state["video"]), said)
+            embedded = torch.where((words == BOS).unsqueeze(-1), self.first_input(state["video"]), embedded)
         context, weights = self.over_frames(query, *(memory[f"frames.{part}"] for part in ("keys", "values", "mask")))
         inputs = [context]  # Eq. 14 to 16
         attention = {f"temporal:{self.temporal}": _in_full(weights.unsqueeze(-1), memory["frames.share"])}
@@ -123,37 +123,37 @@ class Refocus(Model):
             attention[f"spatial:{self.spatial}"] = _in_full(weights.unsqueeze(-2), memory["locations.share"])
         if self.audio:
             inputs.append(memory["sound"].unsqueeze(1).expand(-1, words.shape[1], -1))
-        hidden, cell = self.cell(torch.cat([*inputs, said], -1), state["hidden"], state["cell"])
+        hidden, cell = self.cell(torch.cat([*inputs, embedded], -1), state["hidden"], state["cell"])
         return Step(self.dropout(hidden), state | {"hidden": hidden, "cell": cell}, attention)
 
     # --- the two passes ----------------------------------------------------------------------------------------------
 
     def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
-        """Both looks at once (one where there is no second).
+        """Both passes at once (one where there is no second).
 
-        Memory, and the states before the first word side by side, (B, looks, ...); then how relevant each frame is,
-        log probabilities (B, F), and the last look's key frame, (B,): what the refocusing loss and pictures ask for.
+        Memory, and the states before the first word side by side, (B, passes, ...); then how relevant each frame is,
+        log probabilities (B, F), and the last pass's key frame, (B,): what the refocusing loss and pictures ask for.
         """
         pooled, real = time_step_means(streams[self.temporal])
         sound = sound_of(streams[self.audio]) if self.audio else None
-        frames, heard = self.encoder.project(self.feature_dropout(pooled), sound)
-        memory = self._memory(streams, frames, real, heard)
+        frames, audio = self.encoder.project(self.feature_dropout(pooled), sound)
+        memory = self._memory(streams, frames, real, audio)
         lengths = num_time_steps(real).clamp(min=1)
         key = lengths // 2  # Alg. 1: in the middle at first
-        relevance = never_empty(real).float().log().log_softmax(-1)  # nothing is known before the first look
+        relevance = never_empty(real).float().log().log_softmax(-1)  # nothing is known before the first pass
         if self.settings.variant == "attention":
             zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
             return memory, {"hidden": zero, "cell": zero}, relevance, key
-        read, seen = self.encoder.first(frames, lengths, key, heard)  # h1, o1
-        looks = [seen]
+        read, seen = self.encoder.first(frames, lengths, key, audio)  # h1, o1
+        passes = [seen]
         if int(self.passes) == 2:
             if bool(self.fixed):
                 relevance = self.chooser.choose(pooled, real, sound)
             else:
                 relevance = self.encoder.relevance(seen, frames, real)
             key = self._key(relevance, streams[self.temporal], lengths)
-            looks.append(self.encoder.second(read, frames, lengths, key, heard))  # o2
-        video = torch.stack(looks, 1)  # (B, looks, H)
+            passes.append(self.encoder.second(read, frames, lengths, key, audio))  # o2
+        video = torch.stack(passes, 1)  # (B, passes, H)
         return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
 
     def _key(self, relevance: Tensor, frames: Stream, lengths: Tensor) -> Tensor:
@@ -179,11 +179,11 @@ class Refocus(Model):
         return Diagnostics((first, Mark("key_frame", float(times[int(key[0])]))))
 
     def middle_frames(self, streams: Streams) -> Tensor:
-        """The key frame of the first look, (B,)."""
+        """The key frame of the first pass, (B,)."""
         return num_time_steps(streams[self.temporal].mask.any(-1)).clamp(min=1) // 2
 
     def use_one_pass(self) -> None:
-        """From now on the first look is the only one."""
+        """From now on the first pass is the only one."""
         self._must_be_vre()
         self.passes.fill_(1)
 
@@ -219,7 +219,7 @@ class Refocus(Model):
                 "train it with loss cross_entropy, or set model.variant=vre"
             )
 
-    def _memory(self, streams: Streams, frames: Tensor, real: Tensor, heard: Tensor | None) -> Memory:
+    def _memory(self, streams: Streams, frames: Tensor, real: Tensor, audio: Tensor | None) -> Memory:
         mask = streams[self.temporal].mask
         memory = {
             "frames.values": frames,
@@ -236,8 +236,8 @@ class Refocus(Model):
                 "locations.mask": there,
                 "locations.share": _shares(streams[self.spatial].mask, over=1),
             }
-        if heard is not None:
-            memory["sound"] = heard
+        if audio is not None:
+            memory["sound"] = audio
         return memory
 
 
@@ -262,40 +262,40 @@ class KeyFrameEncoder(nn.Module):
     def project(self, frames: Tensor, sound: Tensor | None) -> tuple[Tensor, Tensor | None]:
         return self.project_frames(frames), None if sound is None else self.project_sound(sound)
 
-    def first(self, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> tuple[Tensor, Tensor]:
+    def first(self, frames: Tensor, lengths: Tensor, key: Tensor, audio: Tensor | None) -> tuple[Tensor, Tensor]:
         """h1 and o1, both (B, H)."""
         seen = self.read(frames, lengths, key)
-        return seen, self._hear(seen, heard)
+        return seen, self._join_audio(seen, audio)
 
     def relevance(self, video: Tensor, frames: Tensor, real: Tensor) -> Tensor:
         """log alpha, (B, F), of o1 (B, H)."""
         energies = self.refocusing.energies(video.unsqueeze(1), self.refocusing.keys(frames)).squeeze(1)  # Eq. 8
         return energies.masked_fill(~never_empty(real), float("-inf")).log_softmax(-1)  # Eq. 9
 
-    def second(self, first: Tensor, frames: Tensor, lengths: Tensor, key: Tensor, heard: Tensor | None) -> Tensor:
+    def second(self, first: Tensor, frames: Tensor, lengths: Tensor, key: Tensor, audio: Tensor | None) -> Tensor:
         """o2, (B, H)."""
         again = self.read(frames, lengths, key)
-        return self._hear(self.merge(torch.cat([first, again], -1)).tanh(), heard)
+        return self._join_audio(self.merge(torch.cat([first, again], -1)).tanh(), audio)
 
     @torch.no_grad()
     def choose(self, frames: Tensor, real: Tensor, sound: Tensor | None) -> Tensor:
-        """The first look on its own: log alpha of features as they come."""
-        frames, heard = self.project(frames, sound)
+        """The first pass on its own: log alpha of features as they come."""
+        frames, audio = self.project(frames, sound)
         lengths = num_time_steps(real).clamp(min=1)
-        return self.relevance(self.first(frames, lengths, lengths // 2, heard)[1], frames, real)
+        return self.relevance(self.first(frames, lengths, lengths // 2, audio)[1], frames, real)
 
-    def _hear(self, seen: Tensor, heard: Tensor | None) -> Tensor:
-        return self.with_sound(seen if heard is None else torch.cat([seen, heard], -1)).tanh()
+    def _join_audio(self, seen: Tensor, audio: Tensor | None) -> Tensor:
+        return self.with_sound(seen if audio is None else torch.cat([seen, audio], -1)).tanh()
 
 
 def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, str]:
-    """Which stream is read frame by frame, which is looked at location by location, which is heard; "": none."""
+    """Which stream is read frame by frame, which is attended to location by location, which is audio; "": none."""
     seen = [name for name in widths if name != config.audio]
     for role, wanted in (("temporal", config.temporal), ("spatial", config.spatial)):
         if wanted not in ("", "none", *widths):
             raise WatchwordError(f"model.{role} is {wanted!r}, the data's streams are {', '.join(widths)}")
     if not seen and not config.temporal:
-        raise WatchwordError("refocus needs a stream that is seen beside the one that is heard: add it to data.streams")
+        raise WatchwordError("refocus needs a visual stream beside the audio stream: add it to data.streams")
     temporal = config.temporal or seen[0]
     spatial = config.spatial or seen[-1]
     locations = config.reads_locations and spatial != "none"
@@ -305,8 +305,8 @@ def roles(config: RefocusConfig, widths: Mapping[str, int]) -> tuple[str, str, s
             f"refocus reads one stream's frames and one stream's locations, here {temporal} and {spatial}: drop "
             f"{', '.join(unread)} from data.streams, or choose with model.temporal and model.spatial"
         )
-    hears = config.hears and config.audio in widths
-    return temporal, spatial if locations else "", config.audio if hears else ""
+    reads_audio = config.reads_audio and config.audio in widths
+    return temporal, spatial if locations else "", config.audio if reads_audio else ""
 
 
 def projection(width: int, config: RefocusConfig) -> tuple[nn.Module, int]:

@@ -65,8 +65,8 @@ class S2VT(Model):
         nothing = state["hidden1"].new_zeros(batch, 1, self.first.input_size)
         hidden1, cell1 = _one_step(self.first, nothing, state["hidden1"][:, :1], state["cell1"][:, :1])
         hidden1, cell1 = hidden1.expand(-1, captions, -1), cell1.expand(-1, captions, -1)
-        said = self.dropout(self.embedding(words))
-        inputs = torch.cat([self.dropout(hidden1), said], -1)  # (B, S, H + E)
+        embedded = self.dropout(self.embedding(words))
+        inputs = torch.cat([self.dropout(hidden1), embedded], -1)  # (B, S, H + E)
         hidden2, cell2 = _one_step(self.second, inputs, state["hidden2"], state["cell2"])
         new = {"hidden1": hidden1, "cell1": cell1, "hidden2": hidden2, "cell2": cell2}
         return Step(self.dropout(hidden2), new)

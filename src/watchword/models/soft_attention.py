@@ -62,13 +62,13 @@ class SoftAttention(Model):
         return memory, {"hidden": hidden, "cell": cell}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        said = self.dropout(self.embedding(words))  # (B, S, E)
+        embedded = self.dropout(self.embedding(words))  # (B, S, E)
         contexts, attention = [], {}
         for name in self.widths:
             keys, values, mask = (memory[f"{name}.{part}"] for part in ("keys", "values", "mask"))
             context, weights = self.attend[name](state["hidden"], keys, values, mask.flatten(1))
             contexts.append(context)
             attention[name] = weights.unflatten(-1, mask.shape[1:])  # (B, S, F, N)
-        hidden, cell = self.cell(torch.cat([said, *contexts], -1), state["hidden"], state["cell"])
-        outputs = self.deep_output(torch.cat([hidden, *contexts, said], -1)).tanh()
+        hidden, cell = self.cell(torch.cat([embedded, *contexts], -1), state["hidden"], state["cell"])
+        outputs = self.deep_output(torch.cat([hidden, *contexts, embedded], -1)).tanh()
         return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)

@@ -6,7 +6,7 @@ doi:10.1109/WACV45572.2020.9093291.
 | paper | line |
 |---|---|
 | Eq. 1, 2: e = softmax(w' tanh(W_h h + W_x x + b)) | `AdditiveAttention` |
-| Eq. 3, Sec. 3.1.1: locations, by their mean over time (a grid) or in each step (regions) | `SpatioTemporal.look` |
+| Eq. 3, Sec. 3.1.1: locations, by their mean over time (a grid) or in each step (regions) | `location_weights` |
 | Eq. 8: x_ST is what an LSTM holds after all time steps | `SpatioTemporal.pool` |
 | Eq. 6, 7: the ranked loss over <x_ST, x_t> | `losses/ranked.py`, fed by `Stats.projections` |
 | Eq. 9 to 11: one time step by a softmax of low temperature, then its locations | `TemporoSpatial` |
@@ -64,8 +64,8 @@ class StatsConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one way of looking has seen."""
+class Attended:
+    """What one branch attends to."""
 
     features: Tensor  # (B, S, D)
     weights: Tensor  # (B, S, F, N)
@@ -96,21 +96,21 @@ class SpatioTemporal(nn.Module):
             return memory | {"keys": self.attend.keys(cells).unsqueeze(1)}  # (B, 1, N, A)
         return memory | {"keys": self.attend.keys(values.flatten(1, 2)).unsqueeze(1)}  # (B, 1, F*N, A)
 
-    def forward(self, query: Tensor, memory: Memory) -> Seen:
+    def forward(self, query: Tensor, memory: Memory) -> Attended:
         values, mask = memory["values"], memory["mask"]
         time_steps = time_step_weights(mask, values.dtype)[
             :, None, :, None
-        ]  # what is read in order is looked at evenly
+        ]  # what is read in order is attended to evenly
         if mask.shape[2] == 1:
             captions = query.shape[1]
             projections = memory["projections"].expand(-1, captions, -1) if "projections" in memory else None
             weights = time_steps.expand(-1, captions, -1, -1)
-            return Seen(memory["pooled"].expand(-1, captions, -1), weights, projections)
-        locations = self.look(query, memory["keys"], mask)
+            return Attended(memory["pooled"].expand(-1, captions, -1), weights, projections)
+        locations = self.location_weights(query, memory["keys"], mask)
         features, projections = self.pool(locations.transpose(1, 2) @ values, mask)
-        return Seen(features, locations * time_steps, projections)
+        return Attended(features, locations * time_steps, projections)
 
-    def look(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    def location_weights(self, query: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """Eq. 3: a distribution over the locations of each time step, (B, S, F, N). A grid has one for all steps."""
         energies = self.attend.energies(query, keys)  # (B, S, N) or (B, S, F*N)
         energies = energies.unsqueeze(2) if self.has_grid else energies.view(*query.shape[:2], *mask.shape[1:])
@@ -146,13 +146,13 @@ class TemporalAttention(nn.Module):
         rows = average_locations(values, mask) if self.averaged else values.flatten(1, 2)  # (B, L, D)
         return {"values": rows, "keys": self.attend.keys(rows), "mask": mask}
 
-    def forward(self, query: Tensor, memory: Memory) -> Seen:
+    def forward(self, query: Tensor, memory: Memory) -> Attended:
         mask = memory["mask"]
         real = mask.any(-1) if self.averaged else mask.flatten(1)  # (B, L)
         features, weights = self.attend(query, memory["keys"], memory["values"], real)
         if self.averaged:
-            return Seen(features, weights.unsqueeze(-1) * location_weights(mask, weights.dtype).unsqueeze(1))
-        return Seen(features, weights.unflatten(2, mask.shape[1:]))
+            return Attended(features, weights.unsqueeze(-1) * location_weights(mask, weights.dtype).unsqueeze(1))
+        return Attended(features, weights.unflatten(2, mask.shape[1:]))
 
 
 class TemporoSpatial(nn.Module):
@@ -174,7 +174,7 @@ class TemporoSpatial(nn.Module):
             "location_keys": self.attend.keys(values) * mask.unsqueeze(-1),  # (B, F, N, A)
         }
 
-    def forward(self, query: Tensor, memory: Memory) -> Seen:
+    def forward(self, query: Tensor, memory: Memory) -> Attended:
         values, mask, location_keys = memory["values"], memory["mask"], memory["location_keys"]
         energies = self.choose.energies(query, memory["time_step_keys"]) / self.temperature
         soft = self.choose.softmax(energies, mask.any(-1))  # Eq. 9: (B, S, F)
@@ -185,11 +185,11 @@ class TemporoSpatial(nn.Module):
         keys = torch.bmm(time_steps, location_keys.flatten(2)).view(*shown.shape, -1) / shown.unsqueeze(-1)
         locations = (self.attend.energies(query, keys) + shown.log()).softmax(-1)  # Eq. 10: (B, S, N)
         weights = time_steps.unsqueeze(-1) * (locations / shown).unsqueeze(2) * mask.unsqueeze(1)  # (B, S, F, N)
-        return Seen(torch.bmm(weights.flatten(2), values.flatten(1, 2)), weights, time_steps=soft)  # Eq. 11
+        return Attended(torch.bmm(weights.flatten(2), values.flatten(1, 2)), weights, time_steps=soft)  # Eq. 11
 
 
 class Fusion(nn.Module):
-    """Eq. 12: how much of x_ST, how much of x_TS, by what is about to be said."""
+    """Eq. 12: how much of x_ST, how much of x_TS, by the next word."""
 
     def __init__(self, query_size: int, size: int, attention_size: int) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class Stats(Model):
         super().__init__(config, widths, num_words, output_size=config.hidden_size)
         self.looked_at = tuple(name for name in widths if name != CATEGORY)
         if not self.looked_at:
-            raise WatchwordError(f"stats needs a stream to look at beside {CATEGORY}: add one to data.streams")
+            raise WatchwordError(f"stats needs a stream to attend to beside {CATEGORY}: add one to data.streams")
         hidden, words, size, width = (
             config.hidden_size,
             config.embedding_size,
@@ -267,14 +267,16 @@ class Stats(Model):
         return memory, {"hidden": hidden, "cell": cell, "words": nothing}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
-        said = self.dropout(self.embedding(words))  # (B, S, E)
-        heard = torch.cat([state["words"], self.word_key_value(said).unsqueeze(2)], 2)  # (B, S, words so far, 2E)
-        keys, values = heard.chunk(2, -1)
-        recalled = nn.functional.scaled_dot_product_attention(self.word_query(said).unsqueeze(2), keys, values)
+        embedded = self.dropout(self.embedding(words))  # (B, S, E)
+        word_states = torch.cat(
+            [state["words"], self.word_key_value(embedded).unsqueeze(2)], 2
+        )  # (B, S, words so far, 2E)
+        keys, values = word_states.chunk(2, -1)
+        recalled = nn.functional.scaled_dot_product_attention(self.word_query(embedded).unsqueeze(2), keys, values)
         query = torch.cat([state["hidden"], recalled.squeeze(2)], -1)  # Sec. 4.1
         contexts, attention, facts = [], {}, {}
         for row, name in enumerate(self.looked_at):
-            seen, share = self._look(row, query, memory)
+            seen, share = self._attend(row, query, memory)
             contexts.append(seen.features.tanh() * memory[f"{name}.present"])
             attention[name] = seen.weights
             facts[f"{name}.share"] = share
@@ -284,12 +286,12 @@ class Stats(Model):
                 facts[f"{name}.time_steps"] = seen.time_steps
         if CATEGORY in memory:
             contexts.append(memory[CATEGORY].expand(-1, words.shape[1], -1))
-        hidden, cell = self.cell(torch.cat([said, *contexts], -1), state["hidden"], state["cell"])
-        outputs = self.deep_output(torch.cat([hidden, *contexts, said], -1)).tanh()
-        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell, "words": heard, **facts}, attention)
+        hidden, cell = self.cell(torch.cat([embedded, *contexts], -1), state["hidden"], state["cell"])
+        outputs = self.deep_output(torch.cat([hidden, *contexts, embedded], -1)).tanh()
+        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell, "words": word_states, **facts}, attention)
 
     def retrace(self, streams: Streams, captions: Tensor) -> list[State]:
-        """The states after which each word of given captions (B, S, T) is said: what the next two methods read."""
+        """The states after which each word of given captions (B, S, T) is generated: what the next two methods read."""
         memory, state = self.encode(streams)
         state = {name: tensor.expand(-1, captions.shape[1], *tensor.shape[2:]) for name, tensor in state.items()}
         states = []
@@ -322,8 +324,8 @@ class Stats(Model):
             bars.append(Bars(f"branches over {stream}", ("ST", "TS"), weights))
         return Diagnostics(bars=tuple(bars))
 
-    def _look(self, row: int, query: Tensor, memory: Memory) -> tuple[Seen, Tensor]:
-        """One stream: what is seen, before Eq. 12's tanh, and the share of ST (B, S, 1)."""
+    def _attend(self, row: int, query: Tensor, memory: Memory) -> tuple[Attended, Tensor]:
+        """One stream: what is attended to, before Eq. 12's tanh, and the share of ST (B, S, 1)."""
         name = self.looked_at[row]
         certain = query.new_ones(*query.shape[:2], 1)
         if not self.ts:
@@ -335,7 +337,7 @@ class Stats(Model):
         share = self.fuse[row](query, st.features, ts.features)
         features = share * st.features + (1 - share) * ts.features  # Eq. 12
         weights = share.unsqueeze(-1) * st.weights + (1 - share).unsqueeze(-1) * ts.weights
-        return Seen(features, weights, st.projections, ts.time_steps), share
+        return Attended(features, weights, st.projections, ts.time_steps), share
 
 
 def _part(memory: Memory, prefix: str) -> Memory:
