@@ -400,3 +400,34 @@ def test_the_shared_corpora_are_read_whole() -> None:
     assert Counter(clip.split for clip in msrvtt) == {"train": 6513 - 80, "val": 497, "test": 2990}
     ordered = [clip.split for clip in sorted(msvd, key=lambda clip: clip.video)]
     assert ordered == ["train"] * 1200 + ["val"] * 100 + ["test"] * 670, "the standard split is the alphabet"
+
+
+# --- movies --------------------------------------------------------------------------------------------------------
+
+JUNO = "1004_Juno_00.00.32.714-00.00.37.660\t00:00:32.714\t00:00:37.660\tShe walks in.\n"
+CUT = "1005_Signs_00.01.00.000-00.01.02.000\t0:01:00.0\t0:01:02.0\t0:00:59.5\t0:01:02.5\tA field.\n"
+
+
+def test_movies_are_read_as_lsmdc_has_them(tmp_path: Path) -> None:
+    (tmp_path / "LSMDC16_annos_training.csv").write_text(JUNO)
+    (tmp_path / "LSMDC16_annos_test.csv").write_text(CUT)
+    found = {clip.video: (clip.split, clip.captions) for clip in read_annotations(tmp_path)}
+    assert found == {
+        "1004_Juno_00.00.32.714-00.00.37.660": ("train", ("She walks in.",)),
+        "1005_Signs_00.01.00.000-00.01.02.000": ("test", ("A field.",)),
+    }
+    assert [clip.split for clip in read_annotations(tmp_path / "LSMDC16_annos_test.csv")] == ["test"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("movies.csv", JUNO, "its name does not tell the split"),
+        ("movies_val.csv", JUNO + "1004_Juno\t00:00:32.714\tShe walks in.\n", "line 2: expected clip, start, end"),
+        ("movies_val.csv", JUNO + JUNO, "is there twice"),
+    ],
+)
+def test_a_slip_in_a_table_of_movies_is_one_line(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(WatchwordError, match=message):
+        read_annotations(tmp_path)

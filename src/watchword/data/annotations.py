@@ -5,6 +5,7 @@
 | `captions.jsonl[.gz]` | ours: one line a video | here |
 | `captions.csv`, beside `videos/` or not | a person's own videos | `folder.py` |
 | `videodatainfo.json`, `train_val_...`, `test_...` | MSR-VTT | `msrvtt.py` |
+| `..._training.csv`, `..._val.csv`, `..._test.csv` with tabs | M-VAD and MPII-MD, as LSMDC has them | `movies.py` |
 | corpus csv, `train.csv`..., `sents_train_...txt`, `AllVideoDescriptions.txt` | MSVD | `msvd.py` |
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from watchword.data.folder import read_folder
+from watchword.data.movies import is_movie_table, movie_tables, read_movies
 from watchword.data.msrvtt import info_files, read_msrvtt
 from watchword.data.msvd import caption_files, is_corpus, looks_like_sentences, read_msvd
 from watchword.data.reading import checked, header_of, read_utf8, split_named, videos_in, with_videos
@@ -23,7 +25,7 @@ from watchword.errors import WatchwordError, unknown
 from watchword.types import Clip
 
 EXPECTED = (
-    "expected captions.jsonl, captions.csv, videodatainfo.json (MSR-VTT) or MSVD's csv or txt; "
+    "expected captions.jsonl, captions.csv, videodatainfo.json (MSR-VTT), MSVD's csv or txt, or M-VAD's tables; "
     "see docs/reference/formats.md"
 )
 ROOMS = (".", "metadata", "captions", "annotations")  # where data sets keep their captions, the folder itself first
@@ -45,6 +47,8 @@ def _read_data_set(folder: Path) -> list[Clip]:
                 return _read_file(home / name)
         if found := info_files(home):
             return read_msrvtt(found)
+        if found := movie_tables(home):
+            return read_movies(found)
         if found := caption_files(home):
             return read_msvd(found)
     raise WatchwordError(f"no captions in {folder}: {EXPECTED}")
@@ -58,6 +62,8 @@ def _read_file(path: Path) -> list[Clip]:
         return read_native(path)
     if name.endswith(".json"):
         return read_msrvtt([path])
+    if name.endswith((".csv", ".tsv", ".txt")) and is_movie_table(path):
+        return read_movies([path])
     if name.endswith((".csv", ".tsv")):
         return read_msvd([path]) if is_corpus(header_of(path)) else read_folder(path)
     if name.endswith(".txt") and looks_like_sentences(path):

@@ -20,12 +20,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from watchword.data.reading import (
-    SPLITS,
     checked,
     header_of,
     read_any_text,
     read_rows,
-    split_named,
+    split_in_name,
     without_suffix,
 )
 from watchword.errors import WatchwordError
@@ -35,7 +34,6 @@ log = logging.getLogger(__name__)
 
 NUM_CLIPS, NUM_TRAIN, NUM_VAL = 1970, 1200, 100
 MAPPINGS = ("youtube_mapping.txt", "youtube_video_to_id_mapping.txt")
-SPLIT_WORD = re.compile(rf"(?:^|[^a-z])({'|'.join(sorted(SPLITS, key=len, reverse=True))})(?=[^a-z]|$)")
 NUMBERED = re.compile(r"vid(\d+)")
 
 Sentence = tuple[str, str]  # video, caption
@@ -73,7 +71,7 @@ def read_msvd(paths: list[Path]) -> list[Clip]:
     captions: dict[str, list[str]] = {}
     filed: dict[str, str] = {}
     for path in paths:
-        split = _split_in_name(path)
+        split = split_in_name(path)
         for video, caption in _sentences(path):
             video = names.get(video, video)
             if split and filed.setdefault(video, split) != split:
@@ -149,7 +147,7 @@ def _lists(folder: Path) -> dict[str, Path]:
     """train, val, test -> the file beside the captions that lists its videos, one a line."""
     found: dict[str, Path] = {}
     for path in sorted([*folder.glob("*.txt"), *folder.glob("*.list")]):
-        split = _split_in_name(path)
+        split = split_in_name(path)
         if split and all(len(line.split()) <= 1 for line in read_any_text(path).split("\n")):
             if split in found:
                 raise WatchwordError(f"{folder}: both {found[split].name} and {path.name} list the {split} videos")
@@ -164,11 +162,6 @@ def _listed(folder: Path) -> dict[str, str]:
             if splits.setdefault(video, split) != split:
                 raise WatchwordError(f"{path}: video {video!r} is in the {splits[video]} list as well")
     return splits
-
-
-def _split_in_name(path: Path) -> str | None:
-    found = SPLIT_WORD.findall(path.name.lower())
-    return split_named(found[-1], str(path)) if len(set(found)) == 1 else None
 
 
 def _standard(names: dict[str, str], captions: dict[str, list[str]], where: str) -> dict[str, str]:

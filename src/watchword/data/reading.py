@@ -5,6 +5,7 @@ import gzip
 import io
 import logging
 import os
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ SPLITS = {
     "test": "test",
     "testing": "test",
 }
+SPLIT_WORD = re.compile(rf"(?:^|[^a-z])({'|'.join(sorted(SPLITS, key=len, reverse=True))})(?=[^a-z]|$)")
 VIDEO_SUFFIXES = {
     ".mp4",
     ".avi",
@@ -50,6 +52,12 @@ def split_named(word: object, where: str) -> str:
     if split is None:
         raise WatchwordError(f"{where}: unknown split {word!r}{did_you_mean(str(word), ['train', 'val', 'test'])}")
     return split
+
+
+def split_in_name(path: Path) -> str | None:
+    """The split that a file's name tells, if it tells one."""
+    found = SPLIT_WORD.findall(path.name.lower())
+    return split_named(found[-1], str(path)) if len(set(found)) == 1 else None
 
 
 def read_utf8(path: Path) -> str:
