@@ -13,10 +13,11 @@ import typer
 from watchword.cli._shared import Json
 from watchword.errors import WatchwordError
 from watchword.research.charts import new_figure, save_figure
-from watchword.text.counts import WordCounts, count_words, videos_with
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from watchword.text.counts import WordCounts
 
 HEADINGS = {
     "captions": "captions",
@@ -49,6 +50,7 @@ def vocab_stats(
     from watchword.data.annotations import read_annotations
     from watchword.data.benchmarks import captions_path
     from watchword.metrics.files import read_hypotheses
+    from watchword.text.counts import count_words
     from watchword.text.ptb import tokenise
     from watchword.training.run import Run
 
@@ -101,11 +103,13 @@ class VocabStats:
 
 def measure(
     said: Mapping[str, Sequence[str]],
-    references: Mapping[str, WordCounts],
-    training: Mapping[str, WordCounts],
+    references: Mapping[str, "WordCounts"],
+    training: Mapping[str, "WordCounts"],
     rare: float,
 ) -> VocabStats:
     """Of one tokenised caption for each video. A rare word occurs for at most this share of training videos."""
+    from watchword.text.counts import videos_with
+
     if not said:
         raise WatchwordError("there are no captions to measure")
     videos = videos_with(training)
