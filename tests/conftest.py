@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from watchword.backbones.formats import Tensors
 from watchword.backbones.weights import load_weights
@@ -15,6 +16,8 @@ from watchword.tensors import Stream
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 torch.set_num_threads(1)  # two test workers share two cores
+settings.register_profile("tests", deadline=None)  # a busy machine is no failure
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -198,7 +198,7 @@ def test_who_says_more_of_what_was_asked_is_first(library: Library) -> None:
     assert found(library, "dog") == ["a dog", "a dog and a man and a cat and a car in a street of a town"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=40) | st.text('"*-() \0^:{}+\\dog', max_size=20))
 def test_any_text_is_a_query(storage: Library, query: str) -> None:
     hits = storage.search(query)

@@ -325,7 +325,7 @@ def matches_of_pairs(draw: st.DrawFn) -> list[tuple[int, int, list[tuple[int, in
     return pairs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(matches_of_pairs())
 def test_many_pairs_at_once_are_searched_as_one_alone(pairs: list[Any]) -> None:
     rows = [(n, *match) for n, (_, _, matches) in enumerate(pairs) for match in matches]

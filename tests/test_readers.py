@@ -38,7 +38,6 @@ DEEP = "[" * 200_000
 FEW = settings(
     max_examples=15,
     derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 CAPTIONS = '{"video": "a", "split": "train", "captions": ["a man"], "category": 1, "path": "a.mp4"}\n'
