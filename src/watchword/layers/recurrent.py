@@ -58,15 +58,9 @@ class KeyFrameGRU(nn.Module):
         return self.combine(torch.cat([before, after], -1)).tanh()
 
 
-class BidirectionalGRU(nn.Module):
+class BidirectionalGRU(KeyFrameGRU):
     """The plain bidirectional GRU, what KBiGRU is compared with: one GRU reads from the first frame to the last, one
     from the last to the first. The key frame is ignored."""
-
-    def __init__(self, input_size: int, hidden_size: int, normalise: bool = False) -> None:
-        super().__init__()
-        self.to_first = nn.GRU(input_size, hidden_size, batch_first=True)
-        self.to_last = nn.GRU(input_size, hidden_size, batch_first=True)
-        self.combine = linear(2 * hidden_size, hidden_size, normalise)
 
     def forward(self, frames: Tensor, lengths: Tensor, key: Tensor) -> Tensor:
         """frames (B, F, D), of which the first lengths (B,) are real -> (B, H)."""
