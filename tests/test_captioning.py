@@ -771,7 +771,7 @@ def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     needed = {"recipe.toml", "model.safetensors", "vocabulary.txt", "streams.json", "calibration.json", "card.md"}
     assert needed <= files
     assert sum(path.stat().st_size for path in folder.folder.iterdir()) <= 40e6
-    assert not re.search(r"/work|/home|/root", (folder.folder / "recipe.toml").read_text())
+    assert not re.search(r"""["']/""", (folder.folder / "recipe.toml").read_text()), "a path of one machine"
     assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
 
 
