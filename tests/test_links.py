@@ -78,3 +78,11 @@ def test_commands_have_the_names_and_options_of_this_version(document: Path) -> 
         assert not hasattr(command, "commands"), f"no such command: {words}"
         if "--help" not in rest:
             command.make_context("watchword", rest)  # an unknown option or a missing argument is an error
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_scripts_and_recipes_that_a_document_names_are_there(document: Path) -> None:
+    if document.name == "CHANGELOG.md":
+        return
+    named = re.findall(r"\b(?:benchmarks|recipes|examples)/\w+\.(?:py|toml|ipynb|conf)\b", document.read_text("utf-8"))
+    assert not [name for name in named if not (ROOT / name).exists()]
