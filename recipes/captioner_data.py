@@ -4,9 +4,9 @@
     watchword features extract --list data/captioner/videos.txt --store data/captioner/features ...
     python recipes/captioner_data.py $WATCHWORD_DATA data/captioner --store data/captioner/features
 
-Writes `captions.jsonl.gz` and `videos.txt`, the list of videos for `watchword features extract`: validation videos first,
-then training videos in random order, so that an extraction may be ended early; test videos last. With `--store` the captions
-of videos without features are left out.
+Writes `captions.jsonl.gz` and `videos.txt`, the list of videos for `watchword features extract`: validation videos
+first, then training videos in random order, so that an extraction may be ended early; test videos last. With `--store`
+the captions of videos without features are left out.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-MOST = 24  # captions of a training video of MSVD, evenly chosen: with all of them it would be two fifths of the captions
+MOST = 24  # captions of a training video of MSVD, evenly chosen: with all it would be two fifths of the captions
 
 
 def main() -> None:
