@@ -7,6 +7,7 @@ from rich.console import Console
 
 from watchword.cli import _progress
 from watchword.cli._progress import Bar, TimeLeft, bar, shown_score
+from watchword.downloads import PackagedFile
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +45,14 @@ def test_scores_have_one_scale() -> None:
     assert shown_score("CIDEr", 0.7934) == "CIDEr 79.3"
     assert shown_score("Bleu_4", 0.5) == "BLEU-4 50.0"
     assert shown_score("val_loss", 3.0739) == "val_loss 3.074"
+
+
+def test_a_download_says_what_comes_from_where_and_how_large_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(_progress, "console", Console(file=shown, width=60))
+    clip = PackagedFile("clip", "a-package==1.0", "net.onnx", "", 89_600_000, "MIT", "CLIP's image encoder: images")
+    with _progress.download_bar() as report:
+        report(clip, 0)
+        report(clip, 99_000_000)  # a package has more than the file
+    (line,) = shown.getvalue().splitlines()
+    assert line == "watchword: downloading CLIP's image encoder: images (a-package==1.0, 90 MB, MIT), once"
