@@ -9,6 +9,11 @@ from watchword.captioning.description import Description, Segment, segment_from_
 from watchword.errors import WatchwordError
 from watchword.library.query import clean
 
+
+class TooLong(WatchwordError):  # noqa: N818
+    """More characters than a caption may have."""
+
+
 MAX_CAPTION = 500  # characters
 INDEXES = ("stems", "spellings")
 
@@ -17,7 +22,7 @@ def caption_by_hand(text: str) -> str:
     """One printable line."""
     line = " ".join("".join(char if char.isprintable() else " " for char in clean(text)).split())
     if len(line) > MAX_CAPTION:
-        raise WatchwordError(f"the caption has {len(line)} characters: write at most {MAX_CAPTION}")
+        raise TooLong(f"the caption has {len(line)} characters: write at most {MAX_CAPTION}")
     return line
 
 

@@ -174,6 +174,11 @@ class Library:
             row = connection.execute("SELECT id FROM videos WHERE identity = ?", (clean(identity),)).fetchone()
         return row["id"] if row else None
 
+    def identity(self, video: int) -> str | None:
+        with self.file.reading() as connection:
+            row = connection.execute("SELECT identity FROM videos WHERE id = ?", (video,)).fetchone()
+        return row["identity"] if row else None
+
     def find_file(self, path: Path) -> int | None:
         """The number of the video that was added from this file, if its path, size and time are the same."""
         size, changed = _stamp(path)

@@ -5,7 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from watchword.captioning.description import Description, segment_to_dict
+from watchword.captioning.confidence import UNSURE
+from watchword.captioning.description import Description, Segment, segment_to_dict
+from watchword.captioning.merge import chapters
 from watchword.captioning.writers import rounded
 from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State
@@ -25,8 +27,14 @@ class About(BaseModel):
     version: str
     captioner: str = Field(description="The captioner that is used.")
     hint: str = Field(description="How to install a better captioner, if there is one.")
+    captioners: list[str] = Field(description="The captioners that can be chosen.")
+    unsure_below: float = Field(description="A caption with less confidence is a guess: `unsure`.")
     limits: Limits
     semantic_search: bool = Field(description="Whether `semantic=true` works in a search.")
+
+
+class Health(BaseModel):
+    status: str = Field(description="`ok`; anything else is an error.")
 
 
 class JobCreated(BaseModel):
@@ -40,8 +48,9 @@ class JobAnswer(BaseModel):
     done_seconds: float = Field(description="Seconds of the video that are captioned.")
     seconds: float
     caption_so_far: str
-    video: int | None = Field(description="The number of the video, when it is done.")
+    video: int | None = Field(description="The number of the video, when it is done or is described again.")
     error: str | None = Field(description="Why it failed.")
+    captioner: str = Field(description="The chosen captioner; empty: the server's.")
 
     @classmethod
     def of(cls, job: Job) -> "JobAnswer":
@@ -54,6 +63,7 @@ class JobAnswer(BaseModel):
             caption_so_far=job.caption,
             video=job.video,
             error=job.error,
+            captioner=job.captioner,
         )
 
 
@@ -67,7 +77,10 @@ class VideoSummary(BaseModel):
     seconds: float
     caption: str = Field(description="The most confident caption.")
     confidence: float = Field(description="0..1: the probability that the caption is as good as a person's.")
+    unsure: bool = Field(description="Whether the caption is a guess.")
     segments: int
+    edited: int = Field(description="Segments whose caption a person wrote.")
+    captioner: str
     added: float = Field(description="Seconds since 1970.")
 
     @classmethod
@@ -78,13 +91,16 @@ class VideoSummary(BaseModel):
             seconds=row.seconds,
             caption=row.caption,
             confidence=row.confidence,
+            unsure=row.confidence < UNSURE,
             segments=row.num_segments,
+            edited=row.num_edited,
+            captioner=row.captioner,
             added=row.added,
         )
 
 
 class VideoList(BaseModel):
-    videos: list[VideoSummary] = Field(description="The newest first.")
+    videos: list[VideoSummary] = Field(description="In the order that was asked for.")
     total: int
 
 
@@ -99,13 +115,39 @@ class CaptionAnswer(BaseModel):
     confidence: float
 
 
+class OriginalAnswer(CaptionAnswer):
+    words: list[WordAnswer]
+
+
+class CaptionEdit(BaseModel):
+    caption: str = Field(min_length=1, description="The caption that replaces the one of the segment.")
+
+
 class SegmentAnswer(BaseModel):
     start: float = Field(description="Seconds.")
     end: float
+    key_seconds: float = Field(description="The time whose frame shows what the caption says.")
     caption: str
     confidence: float
+    unsure: bool = Field(description="Whether the caption is a guess.")
+    edited: bool = Field(description="Whether a person wrote the caption; its confidence is then 1.")
+    original: OriginalAnswer | None = Field(description="Under a caption that a person wrote: the captioner's.")
     words: list[WordAnswer]
     alternatives: list[CaptionAnswer]
+
+    @classmethod
+    def of(cls, segment: Segment) -> "SegmentAnswer":
+        values = rounded(segment_to_dict(segment))
+        edited = segment.best.edited
+        original = values["alternatives"].pop(0) if edited else None
+        more = {"key_seconds": round(segment.key_seconds, 3), "unsure": segment.best.confidence < UNSURE}
+        return cls.model_validate(values | more | {"edited": edited, "original": original})
+
+
+class ChapterAnswer(BaseModel):
+    start: float = Field(description="Seconds.")
+    end: float
+    caption: str
 
 
 class VideoAnswer(BaseModel):
@@ -115,18 +157,23 @@ class VideoAnswer(BaseModel):
     captioner: str
     warnings: list[str] = Field(description="Damage in the file; the readable part was captioned.")
     segments: list[SegmentAnswer]
+    chapters: list[ChapterAnswer] = Field(description="Many segments in a few parts.")
     has_file: bool = Field(description="Whether the file of the video still exists.")
 
     @classmethod
     def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
-        segments = [SegmentAnswer.model_validate(rounded(segment_to_dict(segment))) for segment in description.segments]
+        parts = [
+            ChapterAnswer(start=round(part.start, 3), end=round(part.end, 3), caption=part.best.text)
+            for part in chapters(description.segments)
+        ]
         return cls(
             id=row.id,
             name=row.name,
             seconds=row.seconds,
             captioner=row.captioner,
             warnings=list(description.warnings),
-            segments=segments,
+            segments=[SegmentAnswer.of(segment) for segment in description.segments],
+            chapters=parts,
             has_file=has_file,
         )
 
@@ -138,6 +185,9 @@ class HitAnswer(BaseModel):
     end: float
     caption: str
     confidence: float
+    unsure: bool = Field(description="Whether the caption is a guess.")
+    edited: bool = Field(description="Whether a person wrote the caption.")
+    key_seconds: float = Field(description="The time whose frame shows what the caption says.")
     pieces: list[tuple[str, bool]] = Field(description="The caption in pieces, and whether each matches the query.")
 
     @classmethod
@@ -149,6 +199,9 @@ class HitAnswer(BaseModel):
             end=hit.end,
             caption=hit.caption,
             confidence=hit.confidence,
+            unsure=hit.confidence < UNSURE,
+            edited=hit.edited,
+            key_seconds=round(hit.key_seconds, 3),
             pieces=list(hit.pieces),
         )
 
