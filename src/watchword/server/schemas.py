@@ -116,6 +116,7 @@ class CaptionAnswer(BaseModel):
 
 
 class OriginalAnswer(CaptionAnswer):
+    unsure: bool
     words: list[WordAnswer]
 
 
@@ -140,6 +141,8 @@ class SegmentAnswer(BaseModel):
         values = rounded(segment_to_dict(segment))
         edited = segment.best.edited
         original = values["alternatives"].pop(0) if edited else None
+        if original:
+            original["unsure"] = segment.original.confidence < UNSURE
         more = {"key_seconds": round(segment.key_seconds, 3), "unsure": segment.best.confidence < UNSURE}
         return cls.model_validate(values | more | {"edited": edited, "original": original})
 
