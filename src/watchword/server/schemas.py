@@ -1,10 +1,12 @@
 """The responses of the endpoints. Their descriptions are those of the OpenAPI document, which is also a page."""
 
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from watchword.captioning.alternatives import split_by_content
 from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Description, Segment, segment_to_dict
 from watchword.captioning.merge import chapters
@@ -134,12 +136,16 @@ class SegmentAnswer(BaseModel):
     edited: bool = Field(description="Whether a person wrote the caption; its confidence is then 1.")
     original: OriginalAnswer | None = Field(description="Under a caption that a person wrote: the captioner's.")
     words: list[WordAnswer]
-    alternatives: list[CaptionAnswer]
+    alternatives: list[CaptionAnswer] = Field(description="Captions with other content, the most confident first.")
 
     @classmethod
     def of(cls, segment: Segment) -> "SegmentAnswer":
-        values = rounded(segment_to_dict(segment))
+        """Alternatives that only word the same differently are left out."""
         edited = segment.best.edited
+        rest = segment.captions[2 if edited else 1 :]
+        different, _ = split_by_content([segment.original, *rest], lambda one: [word.text for word in one.words])
+        shown = replace(segment, captions=(*segment.captions[: 1 + edited], *different[1:]))
+        values = rounded(segment_to_dict(shown))
         original = values["alternatives"].pop(0) if edited else None
         if original:
             original["unsure"] = segment.original.confidence < UNSURE
