@@ -370,3 +370,38 @@ def test_a_phone_has_room_for_it(browser: Any, served: Served) -> None:
             .filter((one) => one.checkVisibility())
             .filter((one) => one.getBoundingClientRect().height < 24).map((one) => one.outerHTML.slice(0, 60))"""
         assert page.evaluate(small) == []
+
+
+# --- the reference of the API -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_reference_can_be_tried(browser: Any, served: Served, scheme: str) -> None:
+    with visiting(browser, at(served), color_scheme=scheme) as page:
+        hosts: set[str] = set()
+        page.on("request", lambda request: hosts.add(urlparse(request.url).netloc))
+        page.goto(f"{at(served).address}/api/docs")
+
+        def open_form(title: str) -> Any:
+            section = page.locator("section").filter(has=page.get_by_role("heading", name=title, exact=True))
+            section.locator("summary").click()
+            return section
+
+        form = open_form("GET /api/videos")
+        form.get_by_label("sort").fill("name")
+        form.get_by_role("button", name="Send").click()
+        expect(form.locator(".answer")).to_contain_text("GET /api/videos?sort=name\n200")
+        expect(form.locator(".answer")).to_contain_text('"guess.mp4"')
+        form = open_form("PUT /api/videos/{video}/segments/{segment}/caption")
+        form.get_by_label("video").fill(str(number_of_video(served, "bird.mp4")))
+        form.get_by_label("segment").fill("0")
+        form.get_by_label("body").fill('{"caption": "a robin sings"}')
+        form.get_by_role("button", name="Send").click()
+        expect(form.locator(".answer")).to_contain_text('"edited": true')
+        form = open_form("POST /api/describe")
+        form.get_by_label("file").set_input_files({"name": "x.mp4", "mimeType": "video/mp4", "buffer": b"no video"})
+        form.get_by_role("button", name="Send").click()
+        expect(form.locator(".answer")).to_contain_text("422")
+        assert hosts == {urlparse(at(served).address).netloc}
+        assert page.evaluate(FAINT) == []
+        assert page.evaluate(NAMELESS) == []

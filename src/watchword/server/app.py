@@ -29,6 +29,7 @@ from watchword.server.jobs import Job
 from watchword.server.parameters import Limit, Number, Offset, Seconds, row_of
 from watchword.server.probe_pool import Busy
 from watchword.server.problems import add_error_handlers
+from watchword.server.reference import openapi_page
 from watchword.server.schemas import (
     About,
     Health,
@@ -40,7 +41,6 @@ from watchword.server.schemas import (
     VideoList,
     VideoSummary,
     errors,
-    openapi_page,
 )
 from watchword.server.service import Service
 from watchword.server.storage import TYPES

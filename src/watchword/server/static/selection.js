@@ -45,7 +45,7 @@ export class Selection {
   get isFiltered() { return this.shown !== "all" || this.name !== ""; }
 
   build() {
-    const name = make("input", { type: "search", placeholder: "Name", "aria-label": "Filter by name", maxlength: "200" });
+    const name = make("input", { type: "text", placeholder: "Name", "aria-label": "Filter by name", maxlength: "200" });
     name.addEventListener("input", () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => { this.name = name.value.trim(); this.changed(); }, TYPING);
