@@ -222,12 +222,14 @@ class Captioner:
                 recipe.selection.mbr_samples,
                 most,
                 beams=2 * width,
+                num_best=4 * width if top > 1 else None,  # all of them: alternatives should differ
                 length_power=power,
                 content=self.vocabulary.content,
             )
         else:
-            found = beam(self._filtered, streams, width, most, num_best=width, length_power=power)
-        count = 2 if top == 1 else 2 * width
+            num_best = width if top > 1 else min(2, width)
+            found = beam(self._filtered, streams, width, most, num_best=num_best, length_power=power)
+        count = 2 if top == 1 else 4 * width
         captions = found.captions[:, :count]
         longest = int((captions != PAD).sum(-1).max())
         return Hypotheses(captions[..., :longest], found.scores[:, :count])
