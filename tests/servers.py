@@ -104,7 +104,8 @@ def said(text: str, confidence: float = 0.5) -> Caption:
 class FakeCaptionProcess:
     """Says of every video "a dog runs", as soon as it may; dies when it is stopped in the middle, as a child does."""
 
-    def __init__(self) -> None:
+    def __init__(self, captioners: tuple[str, ...] = ("fake", "other")) -> None:
+        self.captioners, self.chosen = captioners, list[str]()
         self.may_continue = threading.Event()
         self.may_continue.set()
         self.stopped = threading.Event()
@@ -112,11 +113,12 @@ class FakeCaptionProcess:
         self.names: list[str] = []
 
     def info(self) -> CaptionerInfo:
-        return CaptionerInfo("fake", "a hint", semantic_search=False)
+        return CaptionerInfo("fake", "a hint", semantic_search=False, captioners=self.captioners)
 
-    def describe(self, path: Path, name: str, seconds: float) -> Generator[CaptionUpdate]:
+    def describe(self, path: Path, name: str, seconds: float, captioner: str = "") -> Generator[CaptionUpdate]:
         self.stopped.clear()
         self.names.append(name)
+        self.chosen.append(captioner)
         assert path.is_file()
         yield CaptionUpdate(seconds / 2, "a dog")
         while not self.may_continue.wait(0.01):
@@ -128,7 +130,7 @@ class FakeCaptionProcess:
             Segment(0.0, seconds / 2, (said("a dog runs", 0.7), said("a cat runs", 0.2))),
             Segment(seconds / 2, seconds, (said("a man <b>sleeps</b>", 0.3),)),
         )
-        description = Description(Path(name), seconds, "fake", segments, ("one line of damage",))
+        description = Description(Path(name), seconds, captioner or "fake", segments, ("one line of damage",))
         yield CaptionUpdate(seconds, "a dog runs", description, {"version": 2, "video": name, "segments": []})
 
     def stop(self) -> None:
@@ -156,7 +158,6 @@ def limits_of(**limits: Any) -> Limits:
 
 
 def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeCaptionProcess]:
-    service = Service(folder / "library.db", None, limits_of(**limits))
     captioner = FakeCaptionProcess()
-    service.captioner = service.worker.captioner = captioner  # type: ignore[assignment]
+    service = Service(folder / "library.db", None, limits_of(**limits), captioner=lambda model, threads: captioner)  # type: ignore[arg-type, return-value]
     return service, captioner

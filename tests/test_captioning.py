@@ -141,6 +141,17 @@ def test_no_caption_babbles(opened: Captioner, clip: Path) -> None:
             assert all(one != other for one, other in pairs)
 
 
+def test_alternatives_of_a_video_say_something_else_before_they_word_it_differently(
+    opened: Captioner, clip: Path
+) -> None:
+    from watchword.captioning.alternatives import split_by_content
+
+    captions = [[word.text for word in one.words] for one in opened.describe(clip, top=8, beam=8).segments[0].captions]
+    different, reworded = split_by_content(captions, lambda words: words)
+    assert captions == [*different, *reworded]
+    assert min(len(different), len(reworded)) >= 2
+
+
 def test_a_notebook_shows_a_description(opened: Captioner, clip: Path, long_video: Path) -> None:
     whole = opened.describe(clip, top=2)._repr_html_()
     assert "clip.mp4" in whole

@@ -239,7 +239,7 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
     told = server.ask(f"/api/videos/{number}")
     (segment,) = told["segments"]
     said = page.locator(".caption").inner_text()
-    assert said.rstrip(".").lower() == segment["caption"]
+    assert said.rstrip(".?").lower() == segment["caption"]
     expect(page.locator(".sure-line")).to_contain_text(f"{segment['confidence']:.2f}")
     assert page.locator(".alternatives li").count() == len(segment["alternatives"]) > 0
     expect(page.locator(".job")).to_have_count(0)
@@ -267,19 +267,19 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
     assert download.value.suggested_filename == f"{video.stem}.vtt"
     text = Path(download.value.path()).read_text()
     assert text.startswith("WEBVTT")
-    assert said in text
+    assert said.rstrip(".?") in text
 
     page.reload()
     expect(page.locator(".caption")).to_have_text(said)
     page.get_by_label("Search the captions of your videos").fill(f'"{segment["caption"]}"')
     expect(page.locator(".hit").filter(has_text=video.name)).to_have_count(1)
     page.get_by_role("link", name="Watchword: home").click()
-    expect(page.locator(f'.card[data-video="{number}"]')).to_contain_text(said)
+    expect(page.locator(f'.card[data-video="{number}"]')).to_contain_text(said.rstrip(".?"), ignore_case=True)
 
 
 def test_the_descriptions_are_a_track_of_the_video(page: Any, server: Server) -> None:
     open_video(page, server, "attention.mp4")
-    assert page.locator("video track").get_attribute("kind") == "descriptions"
+    assert page.locator("video track").first.get_attribute("kind") == "descriptions"
     cues = "() => [...document.querySelector('video').textTracks[0].cues ?? []].map((cue) => [cue.startTime, cue.text])"
     told = [[start, f"{text[0].upper()}{text[1:]}."] for start, _, text in EXPLAINED]
     wait_until(lambda: page.evaluate(cues) == told, 20)  # a track's cues arrive one by one

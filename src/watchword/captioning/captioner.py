@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from watchword.captioning.alternatives import split_by_content
 from watchword.captioning.bundle import CaptionerBundle, choose_bundle, find_bundle, stream_specs
 from watchword.captioning.confidence import Calibration, confidence, confidence_features
 from watchword.captioning.description import Caption, Description, Segment, StreamGeometry, Word
@@ -171,7 +172,7 @@ class Captioner:
 
     @torch.inference_mode()
     def generate(self, segments: Sequence[SegmentFeatures], beam: int = 5, top: int = 1) -> list[list[Caption]]:
-        """For each segment up to `top` different captions, the best first."""
+        """For each segment up to `top` different captions: the best, those with other content, other wordings."""
         chosen = [self._chosen(segment) for segment in segments]
         streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
         found = self._search(streams, beam, top)
@@ -187,7 +188,8 @@ class Captioner:
                 for name, tensor in attention.items()
                 if AttentionHead.parse(name).stream in self.streams
             }
-            captions.append(self._captions(drafts, weights, chosen[row], segment.start)[:top])
+            different, reworded = split_by_content(drafts, lambda draft: draft.words)
+            captions.append(self._captions([*different, *reworded][:top], weights, chosen[row], segment.start))
         return captions
 
     def _chosen(self, segment: SegmentFeatures) -> dict[str, StreamArrays]:
@@ -208,7 +210,7 @@ class Captioner:
         return RepetitionFilter(self.model, never_last(self.vocabulary))
 
     def _search(self, streams: Streams, width: int, top: int) -> Hypotheses:
-        """Twice as many hypotheses as wanted: two may be equal once unfinished endings are cut.
+        """More hypotheses than wanted: two may be equal once unfinished endings are cut, or say the same.
 
         MBR chooses among twice the beam that `evaluate` uses, which scored better (docs/results.md).
         """
@@ -221,14 +223,17 @@ class Captioner:
                 recipe.selection.mbr_samples,
                 most,
                 beams=2 * width,
+                num_best=4 * width if top > 1 else None,  # all of them: alternatives should differ
                 length_power=power,
                 content=self.vocabulary.content,
             )
         else:
-            found = beam(self._filtered, streams, width, most, num_best=min(2 * top, width), length_power=power)
-        captions = found.captions[:, : 2 * top]
+            num_best = width if top > 1 else min(2, width)
+            found = beam(self._filtered, streams, width, most, num_best=num_best, length_power=power)
+        count = 2 if top == 1 else 4 * width
+        captions = found.captions[:, :count]
         longest = int((captions != PAD).sum(-1).max())
-        return Hypotheses(captions[..., :longest], found.scores[:, : 2 * top])
+        return Hypotheses(captions[..., :longest], found.scores[:, :count])
 
     def _drafts(self, captions: Tensor, scores: Tensor, token_log_probs: Tensor) -> list[_Draft]:
         """Different captions in the order of the search; an unfinished ending is cut."""

@@ -4,7 +4,7 @@ The codec keeps numbers exact: the journal, the library and the server store wha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ class Caption:
     marks: tuple[Mark, ...] = ()  # frames that the model selected
     bars: tuple[Bars, ...] = ()  # weights of layers or branches for each word
     confidence_features: dict[str, float] = field(default_factory=dict)
+    edited: bool = False  # written by a person; it has neither probabilities nor attention
+
+    @classmethod
+    def by_hand(cls, text: str) -> "Caption":
+        return cls(tuple(Word(word, 1.0) for word in text.split()), 1.0, edited=True)
 
     @property
     def text(self) -> str:
@@ -60,6 +65,24 @@ class Segment:
     @property
     def best(self) -> Caption:
         return self.captions[0]
+
+    @property
+    def original(self) -> Caption:
+        """The best caption of the captioner, under one that a person wrote."""
+        return next((caption for caption in self.captions if not caption.edited), self.best)
+
+    @property
+    def key_seconds(self) -> float:
+        """The time whose frame shows what the caption says: the median peak of attention, else the middle."""
+        peaks = sorted(seconds for word in self.original.words for seconds in word.seconds.values())
+        seconds = peaks[(len(peaks) - 1) // 2] if peaks else (self.start + self.end) / 2
+        return min(max(seconds, self.start), self.end)
+
+    def edited_to(self, text: str) -> "Segment":
+        """With a caption by hand in front; without one if it is empty or the original's text."""
+        rest = tuple(caption for caption in self.captions if not caption.edited)
+        by_hand = () if text in ("", self.original.text) else (Caption.by_hand(text),)
+        return replace(self, captions=(*by_hand, *rest))
 
 
 @dataclass(frozen=True)
@@ -147,9 +170,10 @@ def segment_from_dict(values: Mapping[str, Any]) -> Segment:
 
 def _caption_to_dict(caption: Caption) -> dict[str, Any]:
     words = [{"word": word.text, "probability": word.probability, "seconds": word.seconds} for word in caption.words]
-    return {"caption": caption.text, "confidence": caption.confidence, "words": words}
+    edited = {"edited": True} if caption.edited else {}
+    return {"caption": caption.text, "confidence": caption.confidence, **edited, "words": words}
 
 
 def _caption_from_dict(values: Mapping[str, Any]) -> Caption:
     words = (Word(word["word"], word["probability"], dict(word["seconds"])) for word in values["words"])
-    return Caption(tuple(words), values["confidence"])
+    return Caption(tuple(words), values["confidence"], edited=bool(values.get("edited")))

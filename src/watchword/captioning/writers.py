@@ -16,6 +16,7 @@ from watchword.video import shown
 
 SCHEMA = 2
 SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
+EDITED = "NOTE edited by hand\n\n"  # before a cue of WebVTT; SRT has no comments
 HTML_SEGMENTS = 200  # shown in a notebook
 DIGITS = {"start": 3, "end": 3, "seconds": 3, "confidence": 4, "probability": 4}  # of the numbers in JSON
 
@@ -39,7 +40,7 @@ def segment_lines(segment: Segment, *, is_timeline: bool, name: str = "") -> lis
 
 
 def with_confidence(caption: Caption) -> str:
-    return f"{caption.text} ({caption.confidence:.2f})"
+    return f"{caption.text} ({'edited' if caption.edited else f'{caption.confidence:.2f}'})"
 
 
 def clock(seconds: float) -> str:
@@ -84,8 +85,9 @@ def _name(description: Description) -> str:
 
 
 def _webvtt(segments: Sequence[Segment], note: str) -> str:
+    notes = [EDITED if segment.best.edited else "" for segment in segments]
     blocks = [
-        f"{number}\n{_stamp(start, '.')} --> {_stamp(end, '.')}\n{_escaped(text)}\n"
+        f"{notes[number - 1]}{number}\n{_stamp(start, '.')} --> {_stamp(end, '.')}\n{_escaped(text)}\n"
         for number, (start, end, text) in enumerate(cues(segments), 1)
     ]
     return "\n".join(["WEBVTT\n", f"NOTE {_escaped(note)}\n", *blocks])
@@ -138,15 +140,17 @@ def rounded(values: Any, digits: int | None = None) -> Any:
 
 
 def as_csv(descriptions: Sequence[Description]) -> str:
-    """A row for each segment."""
+    """A row for each segment; a column `edited` where a person wrote a caption."""
     text = io.StringIO(newline="")
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["video", "start", "end", "caption", "confidence"])
+    has_edits = any(segment.best.edited for description in descriptions for segment in description.segments)
+    rows.writerow(["video", "start", "end", "caption", "confidence", *(["edited"] if has_edits else [])])
     for description in descriptions:
         for segment in description.segments:
             times = [f"{segment.start:.3f}", f"{segment.end:.3f}"]
             texts = plain_cell(shown(description.video)), plain_cell(segment.best.text)
-            rows.writerow([texts[0], *times, texts[1], f"{segment.best.confidence:.4f}"])
+            edited = ["yes" if segment.best.edited else ""] if has_edits else []
+            rows.writerow([texts[0], *times, texts[1], f"{segment.best.confidence:.4f}", *edited])
     return text.getvalue()
 
 
@@ -209,4 +213,5 @@ def _html_caption(caption: Caption) -> str:
         hint = escape(f"{word.probability:.0%}" + (f"; {peaks}" if peaks else ""), quote=True)
         style = f"opacity:{0.45 + 0.55 * word.probability:.2f}"
         words.append(f'<span title="{hint}" style="{style}">{escape(word.text)}</span>')
-    return f"{' '.join(words)} <small>confidence {caption.confidence:.0%}</small>"
+    about = "edited" if caption.edited else f"confidence {caption.confidence:.0%}"
+    return f"{' '.join(words)} <small>{about}</small>"

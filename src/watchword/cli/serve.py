@@ -21,7 +21,11 @@ def serve(
     queue: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum length of the queue.")] = 16,
     max_megabytes: Annotated[float, typer.Option(min=0.001, help="Largest accepted upload.")] = 2000.0,
     max_hours: Annotated[float, typer.Option(min=0.001, help="Longest accepted video.")] = 4.0,
+    describers: Annotated[int, typer.Option(min=1, max=64, help="Videos that are captioned at the same time.")] = 1,
     allow_host: Annotated[list[str] | None, typer.Option(help="Another name of this machine; needs the token.")] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Pages of this origin may use the API, such as https://app.example.")
+    ] = None,
 ) -> None:
     """Serve a web page to upload, caption and search videos.
 
@@ -38,9 +42,9 @@ def serve(
     listening = listen(host, port)
     port = listening.getsockname()[1]
     token = os.environ.get("WATCHWORD_TOKEN") or secrets.token_urlsafe(24)
-    policy = AccessPolicy.of(host, port, allow_host or (), token)
+    policy = AccessPolicy.of(host, port, allow_host or (), token, allow_origin or ())
     limits = Limits(bytes=round(max_megabytes * 1e6), seconds=max_hours * 3600, queue=queue)
-    with listening, Service(library or default_path(), model, limits) as service:
+    with listening, Service(library or default_path(), model, limits, describers) as service:
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/" + (f"?token={token}" if policy.token else "")
         listening.listen(2048)  # the address works as soon as it is printed

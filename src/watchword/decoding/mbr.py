@@ -16,10 +16,11 @@ def mbr_decode(
     max_words: int,
     *,
     beams: int = 5,
+    num_best: int | None = None,
     length_power: float = 0.5,
     content: Sequence[float] | None = None,
 ) -> Hypotheses:
-    """The `beams` candidates with the least Bayes risk (Kumar and Byrne 2004) under an n-gram similarity.
+    """The candidates with the least Bayes risk (Kumar and Byrne 2004) under an n-gram similarity: `num_best`, or `beams`.
 
     The most likely caption is often atypical. The candidates come from a beam twice as wide; the score of each is its
     mean similarity to `num_captions` samples of the model, 0..1, so it is also a measure of confidence. Where the beam
@@ -29,7 +30,7 @@ def mbr_decode(
     found = beam(model, streams, 2 * beams, max_words, num_best=2 * beams, length_power=length_power)
     candidates = found.captions  # (B, C, T)
     agreement = ngram_similarity(candidates, samples, content).mean(-1).masked_fill(found.scores.isinf(), float("-inf"))
-    scores, order = agreement.topk(beams, -1)
+    scores, order = agreement.topk(num_best or beams, -1)
     return Hypotheses(candidates.gather(1, order.unsqueeze(-1).expand(-1, -1, candidates.shape[2])), scores)
 
 

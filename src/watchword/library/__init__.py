@@ -12,8 +12,9 @@ from platformdirs import user_data_path
 
 from watchword.library.database import Hit, VideoRow
 from watchword.library.library import Library
+from watchword.library.listing import Listing
 
-__all__ = ["Hit", "Library", "VideoRow", "default_path"]
+__all__ = ["Hit", "Library", "Listing", "VideoRow", "default_path"]
 
 
 def default_path() -> Path:

@@ -337,6 +337,7 @@ class VideoRow:
     added: float  # seconds since 1970
     captioner: str
     source: Path | None  # its path when it was added
+    num_edited: int = 0  # segments whose caption a person wrote
 
 
 @dataclass(frozen=True)
@@ -351,6 +352,8 @@ class Hit:
     confidence: float
     pieces: tuple[tuple[str, bool], ...]  # the caption in pieces, and whether each matches the query
     rank: float  # higher is better: BM25, or the cosine of sentence embeddings
+    key_seconds: float = 0.0  # whose frame shows what the caption says
+    edited: bool = False  # written by a person
 
 
 # --- identity, locks and journals of videos --------------------------------------------------------------------------

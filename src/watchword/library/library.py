@@ -6,29 +6,33 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from watchword.captioning.description import Description, segment_from_dict, segment_to_dict
+from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
 from watchword.errors import WatchwordError
 from watchword.library.database import Database, Hit, VideoRow
+from watchword.library.edits import INDEXES, edit_segment, with_edits
+from watchword.library.listing import NUM_EDITED, Listing
 from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm
 from watchword.video import shown
 
-INDEXES = ("stems", "spellings")
 MAX_SPELLINGS = 32  # words that a prefix may stand for
 BATCH_SIZE = 256  # captions that are embedded before they are stored
 HIT = """
-    SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence
+    SELECT segments.id, segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence
     FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
-VIDEO_COLUMNS = """
-    id, name, seconds, caption, confidence, added, captioner, source,
+BY_VIDEO = "video = ? ORDER BY id"
+DAMAGE = (ValueError, KeyError, TypeError)  # of stored JSON
+VIDEO_COLUMNS = f"""
+    id, name, seconds, caption, confidence, added, captioner, source, {NUM_EDITED} AS num_edited,
     (SELECT count(*) FROM segments WHERE segments.video = videos.id) AS num_segments
 """
+ALL = Listing()
 
 
 class Library:
@@ -60,14 +64,16 @@ class Library:
         explanation: dict[str, Any] | None,
         added: float | None = None,
     ) -> int:
-        """The video's number. It replaces a video of this identity, or of this path."""
+        """The video's number. It replaces a video of this identity, whose edited captions stay, or of this path."""
         path = os.fsencode(source.absolute()) if source else None
         size, changed = _stamp(source) if source else (None, None)
         with self.file.writing() as connection:
             replaced = connection.execute(
-                "SELECT id FROM videos WHERE identity = ? OR source = ? ORDER BY identity <> ?",
+                "SELECT id, identity FROM videos WHERE identity = ? OR source = ? ORDER BY identity <> ?",
                 (clean(identity), path, clean(identity)),
             ).fetchall()
+            if replaced and replaced[0]["identity"] == clean(identity):
+                description = with_edits(description, _segments(connection, BY_VIDEO, replaced[0]["id"]))
             for row in replaced:
                 _delete(connection, row["id"])
             values = {
@@ -108,15 +114,19 @@ class Library:
             self.file.tidy()
         return is_there
 
-    def count(self) -> int:
+    def count(self, listing: Listing = ALL) -> int:
+        where, values = listing.condition
         with self.file.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM videos").fetchone()[0])
+            return int(connection.execute(f"SELECT count(*) FROM videos WHERE {where}", values).fetchone()[0])
 
-    def videos(self, *, limit: int = 50, offset: int = 0) -> list[VideoRow]:
-        """The newest first."""
-        page = "ORDER BY added DESC, id DESC LIMIT ? OFFSET ?"
+    def videos(self, listing: Listing = ALL, *, limit: int = 50, offset: int = 0) -> list[VideoRow]:
+        """By default all, the newest first."""
+        where, values = listing.condition
+        page = f"WHERE {where} {listing.order} LIMIT ? OFFSET ?"
         with self.file.reading() as connection:
-            rows = connection.execute(f"SELECT {VIDEO_COLUMNS} FROM videos {page}", (_page(limit), _page(offset)))
+            rows = connection.execute(
+                f"SELECT {VIDEO_COLUMNS} FROM videos {page}", (*values, _page(limit), _page(offset))
+            )
             return [_video(row) for row in rows]
 
     def video(self, video: int) -> VideoRow | None:
@@ -128,17 +138,25 @@ class Library:
         """What the writers need; attention is in the explanation."""
         with self.file.reading() as connection:
             row = connection.execute("SELECT * FROM videos WHERE id = ?", (video,)).fetchone()
-            segments = connection.execute(
-                "SELECT content FROM segments WHERE video = ? ORDER BY id", (video,)
-            ).fetchall()
-        if row is None:
-            raise WatchwordError(f"no video {video} in {self.path}")
-        try:
-            found = tuple(segment_from_dict(json.loads(segment["content"])) for segment in segments)
-            warnings = tuple(json.loads(row["warnings"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
+            if row is None:
+                raise WatchwordError(f"no video {video} in {self.path}")
+            try:
+                found = tuple(_read_segments(connection, BY_VIDEO, video))
+                warnings = tuple(json.loads(row["warnings"]))
+            except DAMAGE as error:
+                raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
         return Description(Path(os.fsdecode(row["path"])), row["seconds"], row["captioner"], found, warnings)
+
+    def edit(self, video: int, segment: int, text: str) -> Segment | None:
+        """Corrects the caption of a segment, counted from 0; an empty text restores the original one."""
+        with self.file.writing() as connection:
+            return edit_segment(connection, video, segment, text)
+
+    def key_seconds(self, video: int) -> float | None:
+        """The time whose frame shows what the video's caption says."""
+        with self.file.reading() as connection:
+            best = _segments(connection, "video = ? ORDER BY confidence DESC, id LIMIT 1", video)
+        return best[0].key_seconds if best else None
 
     def explanation(self, video: int) -> dict[str, Any] | None:
         with self.file.reading() as connection:
@@ -155,6 +173,11 @@ class Library:
         with self.file.reading() as connection:
             row = connection.execute("SELECT id FROM videos WHERE identity = ?", (clean(identity),)).fetchone()
         return row["id"] if row else None
+
+    def identity(self, video: int) -> str | None:
+        with self.file.reading() as connection:
+            row = connection.execute("SELECT identity FROM videos WHERE id = ?", (video,)).fetchone()
+        return row["identity"] if row else None
 
     def find_file(self, path: Path) -> int | None:
         """The number of the video that was added from this file, if its path, size and time are the same."""
@@ -203,21 +226,23 @@ class Library:
                 return []
             rows = connection.execute(
                 """
-                SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence,
-                       highlight(stems, 0, ?, ?) AS marked, -bm25(stems) AS score
+                SELECT segments.id, segments.video, videos.name, segments.start, segments.end, segments.caption,
+                       segments.confidence, highlight(stems, 0, ?, ?) AS marked, -bm25(stems) AS score
                 FROM stems JOIN segments ON segments.id = stems.rowid JOIN videos ON videos.id = segments.video
                 WHERE stems MATCH ?
                 ORDER BY score DESC, segments.confidence DESC, segments.video, segments.start LIMIT ? OFFSET ?
                 """,
                 (mark, mark, expression, limit, offset),
             ).fetchall()
-        return [_hit(row, _pieces(row["marked"], mark), row["score"]) for row in rows]
+            return [_hit(connection, row, _pieces(row["marked"], mark), row["score"]) for row in rows]
 
     def _search_semantic(self, query: Query, limit: int, offset: int) -> list[Hit]:
         near = self._near(query)[offset : offset + limit]
         with self.file.reading() as connection:
             rows = [(connection.execute(HIT, (segment,)).fetchone(), cosine) for segment, cosine in near]
-        return [_hit(row, ((row["caption"], False),), cosine) for row, cosine in rows if row]  # one may be gone
+            return [
+                _hit(connection, row, ((row["caption"], False),), cosine) for row, cosine in rows if row
+            ]  # may be gone
 
     def _near(self, query: Query) -> list[tuple[int, float]]:
         """Segments and their cosines, the nearest first."""
@@ -279,8 +304,25 @@ def _pieces(marked: str, mark: str) -> tuple[tuple[str, bool], ...]:
     return tuple((text, place % 2 == 1) for place, text in enumerate(marked.split(mark)) if text)
 
 
-def _hit(row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) -> Hit:
-    return Hit(row["video"], row["name"], row["start"], row["end"], row["caption"], row["confidence"], pieces, rank)
+def _hit(connection: sqlite3.Connection, row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) -> Hit:
+    found = row["video"], row["name"], row["start"], row["end"], row["caption"], row["confidence"]
+    (segment,) = _segments(connection, "id = ?", row["id"]) or (None,)
+    if segment is None:
+        return Hit(*found, pieces, rank, (row["start"] + row["end"]) / 2)
+    return Hit(*found, pieces, rank, segment.key_seconds, segment.best.edited)
+
+
+def _segments(connection: sqlite3.Connection, where: str, number: int) -> tuple[Segment, ...]:
+    """Nothing if they are damaged: a damaged video can be shown, and added again."""
+    try:
+        return tuple(_read_segments(connection, where, number))
+    except DAMAGE:
+        return ()
+
+
+def _read_segments(connection: sqlite3.Connection, where: str, number: int) -> Iterator[Segment]:
+    for row in connection.execute(f"SELECT content FROM segments WHERE {where}", (number,)):
+        yield segment_from_dict(json.loads(row["content"]))
 
 
 def _video(row: sqlite3.Row) -> VideoRow:
@@ -295,6 +337,7 @@ def _video(row: sqlite3.Row) -> VideoRow:
         row["added"],
         row["captioner"],
         source,
+        row["num_edited"],
     )
 
 

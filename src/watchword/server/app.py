@@ -9,42 +9,45 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import uvicorn
-from fastapi import FastAPI, Header, HTTPException, Query, Request
-from fastapi import Path as InPath
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException as PlainHTTPException
-from starlette.requests import ClientDisconnect
+from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 import watchword
-from watchword.atomic_io import DiskFull
+from watchword.captioning.confidence import UNSURE
 from watchword.captioning.writers import WRITERS, Format
 from watchword.errors import WatchwordError
-from watchword.library import VideoRow
+from watchword.library import Listing, VideoRow
+from watchword.library.listing import Sort
 from watchword.server.auth import AccessPolicy, AuthMiddleware
-from watchword.server.jobs import Job, QueueFull
+from watchword.server.editing import add_editing
+from watchword.server.export import add_export
+from watchword.server.jobs import Job
+from watchword.server.parameters import Limit, Number, Offset, Seconds, row_of
 from watchword.server.probe_pool import Busy
+from watchword.server.problems import add_error_handlers
+from watchword.server.reference import openapi_page
 from watchword.server.schemas import (
     About,
+    Health,
     HitAnswer,
     HitList,
     JobAnswer,
-    JobCreated,
     JobList,
     VideoAnswer,
     VideoList,
     VideoSummary,
     errors,
-    openapi_page,
 )
-from watchword.server.service import NotAVideo, Service
-from watchword.server.storage import TYPES, Stalled, TooLarge, clean_name
+from watchword.server.service import Service
+from watchword.server.storage import TYPES
+from watchword.server.uploads import add_uploads
 
 PAGE = Path(__file__).parent / "static"
 VIEWER = PAGE.parents[1] / "explain" / "page" / "attention.js"  # shared with `watchword explain`
-RETRY_SECONDS = 10
 EVENT_SECONDS = 0.25  # between two queries of a job for its event stream
 HEARTBEAT_SECONDS = 15.0
 THUMBNAIL = (320, 240)  # pixels, at most
@@ -59,19 +62,6 @@ DOWNLOADS: dict[str, tuple[Format, str]] = {
     "description.csv": ("csv", "text/csv"),
     "description.txt": ("text", "text/plain"),
 }
-STATUSES: dict[type[Exception], int] = {
-    Stalled: 408,
-    TooLarge: 413,
-    NotAVideo: 422,
-    QueueFull: 429,
-    Busy: 503,
-    DiskFull: 507,
-}
-
-Number = Annotated[int, InPath(ge=1, le=2**62, description="The number of the video.")]
-Limit = Annotated[int, Query(ge=1, le=200)]
-Offset = Annotated[int, Query(ge=0, le=2**31)]
-Seconds = Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)]
 
 
 class WebServer(uvicorn.Server):
@@ -89,8 +79,17 @@ class WebServer(uvicorn.Server):
 
 def web_server(service: Service, policy: AccessPolicy) -> WebServer:
     """To be run inside `with service`; the middleware runs before everything, error handlers too."""
+    app: ASGIApp = AuthMiddleware(create_app(service), policy)
+    if policy.origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=sorted(policy.origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["authorization", "content-type", "range", "x-watchword-name"],
+            expose_headers=["content-disposition", "retry-after"],
+        )
     config = uvicorn.Config(
-        AuthMiddleware(create_app(service), policy),
+        app,
         http="h11",
         ws="none",
         lifespan="off",
@@ -114,11 +113,14 @@ def create_app(service: Service) -> FastAPI:
         summary="Captions videos, stores the captions, searches them.",
         responses=errors(422),
     )
-    _add_error_handlers(app)
+    add_error_handlers(app)
     _add_page(app)
+    add_uploads(app, service)
     _add_jobs(app, service)
     _add_videos(app, service)
+    add_editing(app, service)
     _add_files(app, service)
+    add_export(app, service)
     _answer_head(app)
     return app
 
@@ -129,39 +131,6 @@ def _answer_head(app: FastAPI) -> None:
     for route in app.routes:
         if isinstance(route, APIRoute) and not route.path.endswith("/events"):
             route.methods = {*(route.methods or ()), *({"HEAD"} if "GET" in (route.methods or ()) else ())}
-
-
-# --- errors ------------------------------------------------------------------------------------------------------
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(PlainHTTPException)
-    async def known(request: Request, error: PlainHTTPException) -> Response:
-        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        return _error(422, f"{where}: {first['msg']}")
-
-    @app.exception_handler(WatchwordError)
-    async def failed(request: Request, error: WatchwordError) -> Response:
-        return _error(STATUSES.get(type(error), 500), str(error))
-
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # the client is gone
-
-    @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": "an error in watchword itself: see the server's terminal"}, 500)
-
-
-def _error(status: int, line: str) -> Response:
-    """uvicorn reads and drops what the client still sends: closing the connection would lose the response."""
-    retry, close = {"retry-after": str(RETRY_SECONDS)}, {"connection": "close"}
-    return JSONResponse({"error": line}, status, {429: retry, 503: retry, 408: close}.get(status))
 
 
 # --- the page ------------------------------------------------------------------------------------------------------
@@ -204,6 +173,14 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
             raise HTTPException(404, "no such job: it may have finished long ago")
         return found
 
+    @app.get("/healthz", tags=["server"], responses=errors(503))
+    def health() -> Health:
+        """Whether videos are captioned and the library can be read; it needs no token."""
+        service.storage.library.count()
+        if not service.is_healthy:
+            raise HTTPException(503, "the server is stopping, or captions no more videos: start it again")
+        return Health(status="ok")
+
     @app.get("/api/about", tags=["server"])
     def about() -> About:
         """The server, its captioner and its limits."""
@@ -211,28 +188,11 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
             version=watchword.__version__,
             captioner=service.info.captioner,
             hint=service.info.hint,
+            captioners=list(service.info.captioners),
+            unsure_below=UNSURE,
             limits=service.limits,
             semantic_search=service.info.semantic_search,
         )
-
-    body = {"required": True, "content": {"application/octet-stream": {"schema": {"format": "binary"}}}}
-
-    @app.post(
-        "/api/videos",
-        status_code=202,
-        tags=["videos"],
-        responses=errors(400, 408, 413, 422, 429, 503, 507),
-        openapi_extra={"requestBody": body},
-    )
-    async def add_video(
-        request: Request,
-        x_watchword_name: Annotated[
-            str, Header(min_length=1, description="The name of the video, percent-encoded UTF-8.")
-        ],
-    ) -> JobCreated:
-        """Uploads a video; the body is the file. The response comes when the file was checked and is in the queue."""
-        job = await service.upload(request, clean_name(x_watchword_name))
-        return JobCreated(job=job.id)
 
     @app.get("/api/jobs", tags=["jobs"])
     def list_jobs() -> JobList:
@@ -247,7 +207,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     @app.delete("/api/jobs/{job}", tags=["jobs"], responses=errors(404))
     def cancel_job(job: str) -> JobAnswer:
         """Cancels a job and deletes the upload; a finished job stays as it is."""
-        service.worker.cancel(job_of(job))
+        service.cancel(job_of(job))
         return JobAnswer.of(job_of(job))
 
     @app.get(
@@ -284,21 +244,24 @@ async def _events(service: Service, job: str) -> AsyncIterator[str]:
 # --- videos ---------------------------------------------------------------------------------------------------------
 
 
-def row_of(service: Service, video: int) -> VideoRow:
-    row = service.storage.library.video(video)
-    if row is None:
-        raise HTTPException(404, f"no video {video}: it may have been deleted")
-    return row
-
-
 def _add_videos(app: FastAPI, service: Service) -> None:
     storage, library = service.storage, service.storage.library
 
     @app.get("/api/videos", tags=["videos"])
-    def list_videos(limit: Limit = 50, offset: Offset = 0) -> VideoList:
-        """All videos of the library, from uploads and from `watchword library add`."""
-        rows = library.videos(limit=limit, offset=offset)
-        return VideoList(videos=[VideoSummary.of(row) for row in rows], total=library.count())
+    def list_videos(
+        limit: Limit = 50,
+        offset: Offset = 0,
+        sort: Sort = "added",
+        descending: bool = True,
+        name: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+        unsure: Annotated[bool, Query(description="Only videos whose caption is a guess.")] = False,
+        edited: Annotated[bool, Query(description="Only videos with a caption that a person wrote.")] = False,
+        captioner: Annotated[str, Query(max_length=200)] = "",
+    ) -> VideoList:
+        """The videos of the library, from uploads and from `watchword library add`."""
+        listing = Listing(sort, descending, name, UNSURE if unsure else None, edited, captioner)
+        rows = library.videos(listing, limit=limit, offset=offset)
+        return VideoList(videos=[VideoSummary.of(row) for row in rows], total=library.count(listing))
 
     @app.get("/api/videos/{video}", tags=["videos"], responses=errors(404))
     def show_video(video: Number) -> VideoAnswer:
@@ -351,6 +314,8 @@ def _add_files(app: FastAPI, service: Service) -> None:
 
     def frame_of(video: int, seconds: float | None, size: tuple[int, int]) -> Response:
         row, path = file_of(video)
+        if seconds is None:
+            seconds = storage.library.key_seconds(video)
         time = round(min(row.seconds / 2 if seconds is None else seconds, row.seconds), 2)
         try:
             jpeg = service.frame(path, path.stat().st_mtime_ns, time, size)
@@ -376,13 +341,13 @@ def _add_files(app: FastAPI, service: Service) -> None:
 
     @app.get("/api/videos/{video}/thumbnail", tags=["files"], response_class=Response, responses=a_frame)
     def thumbnail(video: Number) -> Response:
-        """A small frame from the middle of the video."""
+        """A small frame of what the caption of the video says."""
         return frame_of(video, None, THUMBNAIL)
 
     @app.get("/api/videos/{video}/frame", tags=["files"], response_class=Response, responses=a_frame)
-    def frame(video: Number, seconds: Seconds) -> Response:
-        """The frame at a time, for videos that a browser cannot play."""
-        return frame_of(video, seconds, FRAME)
+    def frame(video: Number, seconds: Seconds, small: bool = False) -> Response:
+        """The frame at a time, for videos that a browser cannot play; `small` for lists."""
+        return frame_of(video, seconds, THUMBNAIL if small else FRAME)
 
     for name, (form, kind) in DOWNLOADS.items():
         _add_download(app, service, name, form, kind)

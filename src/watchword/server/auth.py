@@ -1,7 +1,8 @@
 """Access to the server, and the security headers of its responses.
 
 A foreign page in the same browser must not read or change anything: DNS rebinding fails by the `Host` header, requests
-from other pages fail by `Origin` or `Sec-Fetch-Site`. Clients on other machines need the token.
+from other pages fail by `Origin` or `Sec-Fetch-Site`, but for origins that the operator has named. Clients on other
+machines need the token.
 """
 
 import hmac
@@ -18,7 +19,10 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from watchword.errors import WatchwordError
+
 HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]/@?#\s]+)(?::\d{1,5})?")
+ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:\d{1,5})?")
 HEADERS = {
     "content-security-policy": (
         "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
@@ -40,16 +44,18 @@ class AccessPolicy:
     any_address: bool  # IP addresses as hosts too: a foreign page has a name
     token: str | None
     cookie: str = "watchword"
+    origins: frozenset[str] = frozenset()  # of other pages that may use the API (CORS)
 
     @classmethod
-    def of(cls, host: str, port: int, names: Iterable[str], token: str) -> "AccessPolicy":
+    def of(cls, host: str, port: int, names: Iterable[str], token: str, origins: Iterable[str] = ()) -> "AccessPolicy":
         """No token on loopback without other names; a token for everything else."""
+        allowed = frozenset(map(checked_origin, origins))
         others = frozenset(name.lower().rstrip(".") for name in names)
         cookie = f"watchword_{port}"  # browsers send cookies to all ports of a host
         if is_loopback(host) and not others:
-            return cls(frozenset({"localhost"}), False, None, cookie)
+            return cls(frozenset({"localhost"}), False, None, cookie, allowed)
         ours = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
-        return cls(others | ours, True, token, cookie)
+        return cls(others | ours, True, token, cookie, allowed)
 
     def accepts_host(self, header: str) -> bool:
         found = HOST.fullmatch(header)
@@ -64,6 +70,13 @@ class AccessPolicy:
 
     def accepts(self, word: str | None) -> bool:
         return self.token is None or (word is not None and hmac.compare_digest(word.encode(), self.token.encode()))
+
+
+def checked_origin(origin: str) -> str:
+    """An origin as browsers send it; anything else would never match."""
+    if not ORIGIN.fullmatch(origin):
+        raise WatchwordError(f"{origin!r} is no origin: write it as https://app.example or http://localhost:3000")
+    return origin
 
 
 def is_loopback(host: str) -> bool:
@@ -118,9 +131,10 @@ class AuthMiddleware:
         origins, site = headers.getlist("origin"), headers.get("sec-fetch-site", "none")
         is_visit = is_front and headers.get("sec-fetch-mode") == "navigate"  # a link to this server
         is_ours = not origins or origins in ([f"http://{hosts[0]}"], [f"https://{hosts[0]}"])
-        if not is_ours or (site not in {"same-origin", "none"} and not is_visit):
-            return _refused(403, "pages of other origins may not use this server")
-        if self.policy.token is None:
+        is_allowed = len(origins) == 1 and origins[0] in self.policy.origins
+        if not is_allowed and (not is_ours or (site not in {"same-origin", "none"} and not is_visit)):
+            return _refused(403, "pages of other origins may not use this server: start it with --allow-origin ORIGIN")
+        if self.policy.token is None or scope["path"] == "/healthz":
             return None
         return self._without_token(scope, headers, is_front)
 

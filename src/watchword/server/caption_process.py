@@ -44,22 +44,27 @@ class CaptionerInfo:
     captioner: str
     hint: str  # how to get a better one
     semantic_search: bool  # whether captions can be embedded; known where torch is
+    captioners: tuple[str, ...] = ()  # that can be chosen: this one, and shipped ones whose backbones are installed
 
 
 class CaptionProcess:
     """The process as the server uses it."""
 
-    def __init__(self, model: str | None) -> None:
+    def __init__(self, model: str | None, threads: int | None = None) -> None:
         words = [model] if model else []
-        self.process = Subprocess("watchword.server.caption_process", *words, silence_seconds=SILENCE_SECONDS)
+        environment = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+        self.process = Subprocess(
+            "watchword.server.caption_process", *words, silence_seconds=SILENCE_SECONDS, environment=environment
+        )
 
     def info(self) -> CaptionerInfo:
         """Loads the captioner: one that cannot be loaded is an error at the start."""
         (values,) = self.process.request({"cpu_seconds": 600})
-        return CaptionerInfo(**values)
+        return CaptionerInfo(**values | {"captioners": tuple(values["captioners"])})
 
-    def describe(self, path: Path, name: str, seconds: float) -> Generator[CaptionUpdate]:
-        request = {"video": str(path), "name": name, "cpu_seconds": 120 + 20 * seconds}
+    def describe(self, path: Path, name: str, seconds: float, captioner: str = "") -> Generator[CaptionUpdate]:
+        """By the process's own captioner, unless another one is named."""
+        request = {"video": str(path), "name": name, "captioner": captioner, "cpu_seconds": 120 + 20 * seconds}
         for message in self.process.request(request):
             description = description_from_dict(message["description"]) if "description" in message else None
             yield CaptionUpdate(
@@ -78,30 +83,32 @@ class CaptionHandler:
 
     def __init__(self, model: str | None) -> None:
         self.model = model
-        self.captioner: Captioner | None = None
+        self.loaded: tuple[str, Captioner] | None = None  # one at a time: each takes some hundred megabytes
 
     def handle(self, request: Message) -> Iterator[Message]:
-        captioner = self.load()
+        captioner = self.load(request.get("captioner", ""))
         if "video" not in request:
-            yield {"captioner": captioner.name, "hint": captioner.hint, "semantic_search": has_minilm()}
+            about = {"captioner": captioner.name, "hint": captioner.hint, "semantic_search": has_minilm()}
+            yield about | {"captioners": choices(captioner.name)}
             return
         path, name = Path(request["video"]), request["name"]
         try:
-            yield from self.describe(path, name)
+            yield from self.describe(captioner, path, name)
         except WatchwordError as error:
             raise WatchwordError(renamed(str(error), path, name)) from error
 
-    def load(self) -> "Captioner":
-        if self.captioner is None:
-            from watchword.captioning.captioner import Captioner
+    def load(self, name: str) -> "Captioner":
+        from watchword.captioning.captioner import Captioner
 
-            self.captioner = Captioner.load(self.model)
-        return self.captioner
+        if self.loaded is None or self.loaded[0] != name:
+            self.loaded = None
+            self.loaded = name, Captioner.load(name or self.model)
+        return self.loaded[1]
 
-    def describe(self, path: Path, name: str) -> Iterator[Message]:
+    def describe(self, captioner: "Captioner", path: Path, name: str) -> Iterator[Message]:
         from watchword.explain.attention import Explanation
 
-        captioner, warnings, segments = self.load(), list[str](), list[Segment]()
+        warnings, segments = list[str](), list[Segment]()
         seconds = read_timeline(path, warnings.append).end
         for segment in caption_video(captioner, path, OPTIONS, seconds=seconds, warnings=warnings):
             segments.append(segment)
@@ -114,6 +121,13 @@ class CaptionHandler:
             "description": description_to_dict(description),
             "explanation": Explanation.of(description).values(),
         }
+
+
+def choices(own: str) -> list[str]:
+    """The captioner of the process, and the shipped ones whose backbones are installed."""
+    from watchword.captioning.bundle import find_shipped, missing_weights, shipped
+
+    return [own, *(name for name in shipped() if name != own and not missing_weights(find_shipped(name)))]
 
 
 def renamed(line: str, path: Path, name: str) -> str:

@@ -22,7 +22,7 @@ FINAL: tuple[State, ...] = ("done", "failed", "cancelled")
 TRIES = 3  # attempts, if a video ends its process or the server
 KEPT = 200  # finished jobs that are kept
 
-VERSION = 2
+VERSION = 3
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -37,8 +37,9 @@ CREATE TABLE IF NOT EXISTS jobs (
     tries INTEGER NOT NULL DEFAULT 0,
     done_seconds REAL NOT NULL DEFAULT 0,
     caption TEXT NOT NULL DEFAULT '',
-    video INTEGER,
-    error TEXT
+    video INTEGER,                              -- when it is done; before that, of a video that is described again
+    error TEXT,
+    captioner TEXT NOT NULL DEFAULT ''          -- empty: the server's
 )
 """
 
@@ -67,10 +68,16 @@ class Job:
     caption: str
     video: int | None
     error: str | None
+    captioner: str
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def is_again(self) -> bool:
+        """Of an unfinished job: whether its video is in the library already."""
+        return self.video is not None
 
 
 class Jobs:
@@ -79,6 +86,7 @@ class Jobs:
     def __init__(self, path: Path, places: int) -> None:
         self.path, self.places = path, places
         self.coming = 0  # uploads that hold a place and are not jobs yet
+        self.running: set[str] = set()  # jobs that a worker has
         self.changed = threading.Condition(threading.RLock())
         try:
             self.connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -95,6 +103,8 @@ class Jobs:
                 for old, new in RENAMED.items():
                     self.connection.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
             self.connection.execute(SCHEMA)
+            if version in (1, 2):
+                self.connection.execute("ALTER TABLE jobs ADD COLUMN captioner TEXT NOT NULL DEFAULT ''")
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
             self.connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -124,13 +134,16 @@ class Jobs:
             with self.changed:
                 self.coming -= 1
 
-    def add(self, name: str, file: str, identity: str, seconds: float) -> Job:
-        """To be called while a place is held."""
+    def add(
+        self, name: str, file: str, identity: str, seconds: float, captioner: str = "", video: int | None = None
+    ) -> Job:
+        """To be called while a place is held. `video`: one of the library that is described again."""
         with self.changed:
             job = secrets.token_hex(16)
             self._execute(
-                "INSERT INTO jobs (id, name, file, identity, seconds, added) VALUES (?, ?, ?, ?, ?, ?)",
-                (job, name, file, identity, seconds, time.time()),
+                "INSERT INTO jobs (id, name, file, identity, seconds, added, captioner, video) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (job, name, file, identity, seconds, time.time(), captioner, video),
             )
             self.changed.notify_all()
             found = self.find(job)
@@ -142,6 +155,8 @@ class Jobs:
     def recover(self) -> None:
         """Jobs that were interrupted wait again; a video that ended the server every time has failed."""
         for job in self._rows("state = 'working'"):
+            if job.id in self.running:
+                continue
             if job.tries < TRIES:
                 self.requeue(job, job.tries)
             else:
@@ -154,12 +169,13 @@ class Jobs:
             if not waiting:
                 return None
             self._change(waiting[0], state="working", tries=waiting[0].tries + 1)
+            self.running.add(waiting[0].id)
             return self.find(waiting[0].id)
 
     def wait(self, seconds: float) -> None:
         """Until a job waits, or so long."""
         with self.changed:
-            if not self.unfinished():
+            if not self._rows("state = 'waiting'"):
                 self.changed.wait(seconds)
 
     def reach(self, job: Job, done_seconds: float, caption: str) -> bool:

@@ -1,11 +1,14 @@
-"""The responses of the endpoints. Their descriptions are those of the OpenAPI document, which is also a page."""
+"""The responses of the endpoints. Their descriptions are those of the OpenAPI document."""
 
-from html import escape
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from watchword.captioning.description import Description, segment_to_dict
+from watchword.captioning.alternatives import split_by_content
+from watchword.captioning.confidence import UNSURE
+from watchword.captioning.description import Description, Segment, segment_to_dict
+from watchword.captioning.merge import chapters
 from watchword.captioning.writers import rounded
 from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State
@@ -25,8 +28,14 @@ class About(BaseModel):
     version: str
     captioner: str = Field(description="The captioner that is used.")
     hint: str = Field(description="How to install a better captioner, if there is one.")
+    captioners: list[str] = Field(description="The captioners that can be chosen.")
+    unsure_below: float = Field(description="A caption with less confidence is a guess: `unsure`.")
     limits: Limits
     semantic_search: bool = Field(description="Whether `semantic=true` works in a search.")
+
+
+class Health(BaseModel):
+    status: str = Field(description="`ok`; anything else is an error.")
 
 
 class JobCreated(BaseModel):
@@ -40,8 +49,9 @@ class JobAnswer(BaseModel):
     done_seconds: float = Field(description="Seconds of the video that are captioned.")
     seconds: float
     caption_so_far: str
-    video: int | None = Field(description="The number of the video, when it is done.")
+    video: int | None = Field(description="The number of the video, when it is done or is described again.")
     error: str | None = Field(description="Why it failed.")
+    captioner: str = Field(description="The chosen captioner; empty: the server's.")
 
     @classmethod
     def of(cls, job: Job) -> "JobAnswer":
@@ -54,6 +64,7 @@ class JobAnswer(BaseModel):
             caption_so_far=job.caption,
             video=job.video,
             error=job.error,
+            captioner=job.captioner,
         )
 
 
@@ -67,7 +78,10 @@ class VideoSummary(BaseModel):
     seconds: float
     caption: str = Field(description="The most confident caption.")
     confidence: float = Field(description="0..1: the probability that the caption is as good as a person's.")
+    unsure: bool = Field(description="Whether the caption is a guess.")
     segments: int
+    edited: int = Field(description="Segments whose caption a person wrote.")
+    captioner: str
     added: float = Field(description="Seconds since 1970.")
 
     @classmethod
@@ -78,13 +92,16 @@ class VideoSummary(BaseModel):
             seconds=row.seconds,
             caption=row.caption,
             confidence=row.confidence,
+            unsure=row.confidence < UNSURE,
             segments=row.num_segments,
+            edited=row.num_edited,
+            captioner=row.captioner,
             added=row.added,
         )
 
 
 class VideoList(BaseModel):
-    videos: list[VideoSummary] = Field(description="The newest first.")
+    videos: list[VideoSummary] = Field(description="In the order that was asked for.")
     total: int
 
 
@@ -99,13 +116,46 @@ class CaptionAnswer(BaseModel):
     confidence: float
 
 
+class OriginalAnswer(CaptionAnswer):
+    unsure: bool
+    words: list[WordAnswer]
+
+
+class CaptionEdit(BaseModel):
+    caption: str = Field(min_length=1, description="The caption that replaces the one of the segment.")
+
+
 class SegmentAnswer(BaseModel):
     start: float = Field(description="Seconds.")
     end: float
+    key_seconds: float = Field(description="The time whose frame shows what the caption says.")
     caption: str
     confidence: float
+    unsure: bool = Field(description="Whether the caption is a guess.")
+    edited: bool = Field(description="Whether a person wrote the caption; its confidence is then 1.")
+    original: OriginalAnswer | None = Field(description="Under a caption that a person wrote: the captioner's.")
     words: list[WordAnswer]
-    alternatives: list[CaptionAnswer]
+    alternatives: list[CaptionAnswer] = Field(description="Captions with other content, the most confident first.")
+
+    @classmethod
+    def of(cls, segment: Segment) -> "SegmentAnswer":
+        """Alternatives that only word the same differently are left out."""
+        edited = segment.best.edited
+        rest = segment.captions[2 if edited else 1 :]
+        different, _ = split_by_content([segment.original, *rest], lambda one: [word.text for word in one.words])
+        shown = replace(segment, captions=(*segment.captions[: 1 + edited], *different[1:]))
+        values = rounded(segment_to_dict(shown))
+        original = values["alternatives"].pop(0) if edited else None
+        if original:
+            original["unsure"] = segment.original.confidence < UNSURE
+        more = {"key_seconds": round(segment.key_seconds, 3), "unsure": segment.best.confidence < UNSURE}
+        return cls.model_validate(values | more | {"edited": edited, "original": original})
+
+
+class ChapterAnswer(BaseModel):
+    start: float = Field(description="Seconds.")
+    end: float
+    caption: str
 
 
 class VideoAnswer(BaseModel):
@@ -115,18 +165,23 @@ class VideoAnswer(BaseModel):
     captioner: str
     warnings: list[str] = Field(description="Damage in the file; the readable part was captioned.")
     segments: list[SegmentAnswer]
+    chapters: list[ChapterAnswer] = Field(description="Many segments in a few parts.")
     has_file: bool = Field(description="Whether the file of the video still exists.")
 
     @classmethod
     def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
-        segments = [SegmentAnswer.model_validate(rounded(segment_to_dict(segment))) for segment in description.segments]
+        parts = [
+            ChapterAnswer(start=round(part.start, 3), end=round(part.end, 3), caption=part.best.text)
+            for part in chapters(description.segments)
+        ]
         return cls(
             id=row.id,
             name=row.name,
             seconds=row.seconds,
             captioner=row.captioner,
             warnings=list(description.warnings),
-            segments=segments,
+            segments=[SegmentAnswer.of(segment) for segment in description.segments],
+            chapters=parts,
             has_file=has_file,
         )
 
@@ -138,6 +193,9 @@ class HitAnswer(BaseModel):
     end: float
     caption: str
     confidence: float
+    unsure: bool = Field(description="Whether the caption is a guess.")
+    edited: bool = Field(description="Whether a person wrote the caption.")
+    key_seconds: float = Field(description="The time whose frame shows what the caption says.")
     pieces: list[tuple[str, bool]] = Field(description="The caption in pieces, and whether each matches the query.")
 
     @classmethod
@@ -149,6 +207,9 @@ class HitAnswer(BaseModel):
             end=hit.end,
             caption=hit.caption,
             confidence=hit.confidence,
+            unsure=hit.confidence < UNSURE,
+            edited=hit.edited,
+            key_seconds=round(hit.key_seconds, 3),
             pieces=list(hit.pieces),
         )
 
@@ -161,74 +222,3 @@ class HitList(BaseModel):
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For the documentation of an endpoint."""
     return {status: {"model": ErrorAnswer} for status in statuses}
-
-
-# --- the OpenAPI document as a page ----------------------------------------------------------------------------------
-
-
-Document = dict[str, Any]
-
-
-def openapi_page(document: Document) -> str:
-    """HTML without style, script or network: a browser's own style is enough."""
-    title = f"{document['info']['title']} {document['info']['version']}"
-    endpoints = [
-        _endpoint(method, path, about, document)
-        for path, methods in document["paths"].items()
-        for method, about in methods.items()
-    ]
-    names = sorted(document["components"]["schemas"])
-    shapes = [_shape(name, document["components"]["schemas"][name]) for name in names]
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}: the API</title>'
-        '<meta name="viewport" content="width=device-width"></head><body>'
-        f"<h1>{escape(title)}</h1><p>{escape(document['info'].get('summary', ''))} "
-        'For programs: <a href="/api/openapi.json">openapi.json</a>.</p>'
-        f"<h2>Endpoints</h2>{''.join(endpoints)}<h2>Answers</h2>{''.join(shapes)}</body></html>"
-    )
-
-
-def _endpoint(method: str, path: str, about: Document, document: Document) -> str:
-    rows = [
-        f"<li><code>{escape(one['name'])}</code> ({one['in']}{', needed' if one.get('required') else ''}): "
-        f"{_kind(one['schema'])}. {escape(one.get('description', ''))}</li>"
-        for one in about.get("parameters", [])
-    ]
-    answers = []
-    for status, answer in about["responses"].items():
-        kinds = [_content(kind, content) for kind, content in answer.get("content", {}).items()]
-        answers.append(f"<li>{status}: {', '.join(kinds) or escape(answer['description'])}</li>")
-    said = escape(about.get("description") or about["summary"])
-    return (
-        f"<section><h3><code>{method.upper()} {escape(path)}</code></h3><p>{said}</p>"
-        f"<ul>{''.join(rows)}</ul><p>Answers:</p><ul>{''.join(answers)}</ul></section>"
-    )
-
-
-def _content(kind: str, content: Document) -> str:
-    return f"{escape(kind)} {_kind(content['schema'])}" if content.get("schema") else escape(kind)
-
-
-def _shape(name: str, schema: Document) -> str:
-    needed = schema.get("required", [])
-    rows = [
-        f"<li><code>{escape(field)}</code>{'' if field in needed else ' (may be missing)'}: {_kind(about)}. "
-        f"{escape(about.get('description', ''))}</li>"
-        for field, about in schema.get("properties", {}).items()
-    ]
-    return f'<section id="{escape(name)}"><h3>{escape(name)}</h3><ul>{"".join(rows)}</ul></section>'
-
-
-def _kind(schema: Document) -> str:
-    """A type in words."""
-    if "$ref" in schema:
-        name = escape(schema["$ref"].rpartition("/")[2])
-        return f'<a href="#{name}">{name}</a>'
-    if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
-    if "enum" in schema:
-        return escape(", ".join(map(str, schema["enum"])))
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}" if "items" in schema else "list"
-    limits = [f"{word} {schema[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in schema]
-    return escape(" ".join([schema.get("type", "anything"), *limits]))

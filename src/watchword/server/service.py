@@ -1,9 +1,11 @@
 """The objects behind the endpoints, and the thread that captions the videos of the queue."""
 
 import asyncio
+import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import aclosing, closing
 from functools import lru_cache
 from pathlib import Path
@@ -12,11 +14,13 @@ from starlette.requests import Request
 
 from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
+from watchword.library import VideoRow
 from watchword.server.caption_process import CaptionProcess
 from watchword.server.jobs import TRIES, Job
+from watchword.server.multipart import OVERHEAD, FormFile
 from watchword.server.probe_pool import Busy, ProbePool
 from watchword.server.schemas import Limits
-from watchword.server.storage import Received, Storage, TooLarge, receive
+from watchword.server.storage import Received, Storage, TooLarge, clean_name, plain_name, receive
 from watchword.server.subprocesses import ProcessDied
 from watchword.video import shown
 
@@ -28,49 +32,72 @@ class NotAVideo(WatchwordError):  # noqa: N818
 
 
 class Service:
-    """One library and one captioner. A library that another server uses is an error of the constructor."""
+    """One library and its captioners. A library that another server uses is an error of the constructor."""
 
-    def __init__(self, library: Path, model: str | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        library: Path,
+        model: str | None,
+        limits: Limits,
+        describers: int = 1,
+        captioner: Callable[[str | None, int | None], CaptionProcess] = CaptionProcess,
+    ) -> None:
         self.limits = limits
         self.storage = Storage(library, limits.queue)
-        self.captioner, self.probes = CaptionProcess(model), ProbePool()
-        self.worker = Worker(self.storage, self.captioner)
+        self.probes = ProbePool()
+        threads = max(1, (os.cpu_count() or 1) // describers) if describers > 1 else None
+        self.workers = [Worker(self.storage, captioner(model, threads)) for _ in range(describers)]
         self.stopping = threading.Event()
         self.frame = lru_cache(FRAMES_KEPT)(self._frame)
 
     def __enter__(self) -> "Service":
         """Loads the captioner: an error is reported before anything is served."""
         try:
-            self.info = self.captioner.info()
+            self.info = self.workers[0].captioner.info()
         except BaseException:
             self.close()
             raise
-        self.worker.start()
+        for worker in self.workers:
+            worker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        self.worker.stop()
+        for worker in self.workers:
+            worker.stopping.set()
+        for worker in self.workers:
+            worker.stop()
         self.probes.stop()
         self.storage.jobs.close()
 
-    async def upload(self, request: Request, name: str) -> Job:
-        """An upload becomes a job: a place in the queue, bytes on disk, checked to be a video."""
+    @property
+    def is_healthy(self) -> bool:
+        return not self.stopping.is_set() and all(worker.is_alive() for worker in self.workers)
+
+    async def upload(self, request: Request, header: str, captioner: str = "") -> Job:
+        """An upload becomes a job: a place in the queue, bytes on disk, checked to be a video.
+
+        The body is the file, and `header` its percent-encoded name; or a form with a file.
+        """
+        kind, length = request.headers.get("content-type", ""), request.headers.get("content-length")
+        form = FormFile(kind) if kind.lower().startswith("multipart/form-data") else None
+        if form is None and not header:
+            raise NotAVideo("x-watchword-name: send the name of the video in this header, or the video as a form")
         with self.storage.jobs.place():
-            length = request.headers.get("content-length")
-            async with aclosing(request.stream()) as chunks:
-                received = await receive(
-                    chunks, self.storage.new_file(), self.limits.bytes, int(length) if length else None
-                )
+            expected = max(0, int(length) - (OVERHEAD if form else 0)) if length else None
+            async with aclosing(request.stream()) as body:
+                chunks = form.chunks(body) if form else body
+                received = await receive(chunks, self.storage.new_file(), self.limits.bytes, expected)
+            name = clean_name(header) if header else plain_name(form.name if form else "")
             try:
-                return await asyncio.to_thread(self._check, received, name)
+                return await asyncio.to_thread(self._check, received, name, captioner)
             except BaseException:
                 received.path.unlink(missing_ok=True)
                 raise
 
-    def _check(self, received: Received, name: str) -> Job:
+    def _check(self, received: Received, name: str, captioner: str) -> Job:
         try:
             probed = self.probes.probe(received.path)
         except Busy:
@@ -83,10 +110,30 @@ class Service:
             raise TooLarge(f"{name} is longer than {longest}, the limit of this server (--max-hours)")
         path = received.path.rename(received.path.with_suffix(probed.suffix))
         try:
-            return self.storage.jobs.add(name, path.name, received.identity, probed.seconds)
+            return self.storage.jobs.add(name, path.name, received.identity, probed.seconds, captioner)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+    def describe_again(self, row: VideoRow, captioner: str) -> Job:
+        """A job for a video of the library; the one that it has already, if any."""
+        jobs = self.storage.jobs
+        with jobs.changed:
+            for job in jobs.unfinished():
+                if job.video == row.id:
+                    return job
+            with jobs.place():
+                identity = self.storage.library.identity(row.id) or ""
+                return jobs.add(row.name, self.storage.new_file().name, identity, row.seconds, captioner, row.id)
+
+    def cancel(self, job: Job) -> None:
+        with self.storage.lock, self.storage.jobs.changed:
+            self.storage.jobs.cancel(job)
+            running = [worker for worker in self.workers if worker.current == job.id]
+            for worker in running:
+                worker.captioner.stop()  # a new process takes two seconds to start
+            if not running:
+                self.storage.drop(job)
 
     def _frame(self, path: Path, changed: int, seconds: float, size: tuple[int, int]) -> bytes:
         """Cached by the file's time of change too: another video may get the same path."""
@@ -134,14 +181,6 @@ class Worker(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def cancel(self, job: Job) -> None:
-        with self.storage.lock, self.jobs.changed:
-            self.jobs.cancel(job)
-            if self.current == job.id:
-                self.captioner.stop()  # a new process takes two seconds to start
-            else:
-                self.storage.drop(job)
-
     def _work(self) -> bool:
         """One job, if one waits."""
         with self.jobs.changed:
@@ -169,6 +208,7 @@ class Worker(threading.Thread):
         finally:
             with self.jobs.changed:
                 self.current = None
+                self.jobs.running.discard(job.id)
         found = self.jobs.find(job.id)
         if found is None or found.state in {"failed", "cancelled"}:
             self.storage.drop(job)
@@ -178,7 +218,7 @@ class Worker(threading.Thread):
         path = self.storage.upload_of(job)
         if path is None:
             raise WatchwordError(f"cannot describe {job.name}: its file is missing; upload it again")
-        with closing(self.captioner.describe(path, job.name, job.seconds)) as updates:
+        with closing(self.captioner.describe(path, job.name, job.seconds, job.captioner)) as updates:
             for update in updates:
                 if update.description is not None:
                     self.storage.keep(job, update.description, update.explanation)

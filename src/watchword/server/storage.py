@@ -75,7 +75,10 @@ class Storage:
         return self.incoming / secrets.token_hex(16)
 
     def upload_of(self, job: Job) -> Path | None:
-        """The file of a job: incoming, or moved already if the server was killed just then."""
+        """The file of a job: incoming, or moved already if the server was killed just then; or that of its video."""
+        if job.is_again:
+            row = self.library.video(job.video or 0)
+            return self.video_file(row) if row else None
         for path in (self.incoming / job.file, self._path_of(job)):
             if path.is_file():
                 return path
@@ -91,11 +94,17 @@ class Storage:
             found = self.jobs.find(job.id)
             if found is None or found.state != "working":
                 return False
-            path = self._path_of(job)
-            if (self.incoming / job.file).exists():
-                os.replace(self.incoming / job.file, path)
+            source: Path | None = self._path_of(job)
+            added = job.added
+            if job.is_again:
+                row = self.library.video(job.video or 0)
+                if row is None:
+                    return False
+                source, added = row.source, row.added
+            elif (self.incoming / job.file).exists():
+                os.replace(self.incoming / job.file, self._path_of(job))
             video = self.library.add(
-                description, name=job.name, identity=job.identity, source=path, explanation=explanation, added=job.added
+                description, name=job.name, identity=job.identity, source=source, explanation=explanation, added=added
             )
             return self.jobs.finish(job, video, description.caption)
 
@@ -153,11 +162,15 @@ class Received:
 
 
 def clean_name(header: str) -> str:
-    """A video's name from a percent-encoded header: one printable line, no folders.
+    """A video's name from a percent-encoded header."""
+    return plain_name(unquote(header, errors="replace"))
+
+
+def plain_name(text: str) -> str:
+    """One printable line, no folders.
 
     It may hold <, &, quotes and any letters: it is text, and never part of a path, a header or HTML.
     """
-    text = unquote(header, errors="replace")
     last = re.split(r"[/\\]", text)[-1]
     name = " ".join("".join(char if char.isprintable() else " " for char in last).split())
     if len(name) > LONGEST_NAME:

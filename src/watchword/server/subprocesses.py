@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -37,8 +37,11 @@ class ProcessDied(WatchwordError):  # noqa: N818
 class Subprocess:
     """One process, started for its first request. One thread sends requests at a time; any thread may stop it."""
 
-    def __init__(self, module: str, *arguments: str, silence_seconds: float) -> None:
+    def __init__(
+        self, module: str, *arguments: str, silence_seconds: float, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.module, self.arguments, self.silence_seconds = module, arguments, silence_seconds
+        self.environment = environment or {}
         self.process: subprocess.Popen[bytes] | None = None
         self.lines: queue.Queue[bytes] = queue.Queue()
 
@@ -80,7 +83,7 @@ class Subprocess:
         source = str(Path(watchword.__file__).parents[1])  # the process runs the same code
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
         command = [sys.executable, "-P", "-m", self.module, *self.arguments]
-        env = {**os.environ, "PYTHONPATH": path}
+        env = {**os.environ, **self.environment, "PYTHONPATH": path}
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

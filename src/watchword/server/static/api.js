@@ -50,13 +50,21 @@ async function ask(path, options = {}) {
   }
 }
 
+const captionerQuery = (captioner) => (captioner ? `?${query({ captioner })}` : "");
 const query = (values) => new URLSearchParams(values).toString();
 
 export const about = () => ask("/api/about");
-export const videos = (limit, offset) => ask(`/api/videos?${query({ limit, offset })}`);
+export const videos = (limit, offset, listing = {}) => ask(`/api/videos?${query({ limit, offset, ...listing })}`);
 export const video = (id) => ask(`/api/videos/${id}`);
 export const attention = (id) => ask(`/api/videos/${id}/attention`);
 export const removeVideo = (id) => ask(`/api/videos/${id}`, { method: "DELETE" });
+const captionPath = (id, segment) => `/api/videos/${id}/segments/${segment}/caption`;
+export const editCaption = (id, segment, caption) => ask(captionPath(id, segment),
+  { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ caption }) });
+export const restoreCaption = (id, segment) => ask(captionPath(id, segment), { method: "DELETE" });
+/** Gives the job's id. */
+export const describeAgain = async (id, captioner) =>
+  (await ask(`/api/videos/${id}/describe${captionerQuery(captioner)}`, { method: "POST" })).job;
 export const jobs = () => ask("/api/jobs");
 export const cancelJob = (id) => ask(`/api/jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
 export const search = (q, { limit, offset, semantic, signal }) =>
@@ -64,6 +72,8 @@ export const search = (q, { limit, offset, semantic, signal }) =>
 
 export const fileAddress = (id) => `/api/videos/${id}/file`;
 export const thumbnailAddress = (id) => `/api/videos/${id}/thumbnail`;
+export const smallFrameAddress = (id, seconds) => `${frameAddress(id, seconds)}&small=true`;
+export const exportAddress = (format, ids) => `/api/export?${new URLSearchParams([["format", format], ...ids.map((id) => ["video", id])])}`;
 export const frameAddress = (id, seconds) => `/api/videos/${id}/frame?${query({ seconds: seconds.toFixed(2) })}`;
 export const downloadAddress = (id, name, download = true) => `/api/videos/${id}/${name}${download ? "?download=1" : ""}`;
 
@@ -81,10 +91,10 @@ export function follow(id, told, lost) {
 }
 
 /** Sends a video; `sent` gets the share that is out, 0..1. Gives the job's id. */
-export function upload(file, sent, signal) {
+export function upload(file, captioner, sent, signal) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();  // fetch cannot tell how much of a body is out
-    request.open("POST", "/api/videos");
+    request.open("POST", `/api/videos${captionerQuery(captioner)}`);
     request.setRequestHeader("X-Watchword-Name", percentEncoded(file.name));
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.addEventListener("progress", (event) => event.lengthComputable && sent(event.loaded / event.total));

@@ -1,6 +1,7 @@
 // Videos on their way: sent one after the other, then described one after the other. Each has a row.
 
 import * as api from "./api.js";
+import { chosen } from "./captioners.js";
 import { announce, byId, make } from "./dom.js";
 import * as trouble from "./trouble.js";
 import { asSentence, bytes, clock, counted } from "./wording.js";
@@ -11,9 +12,10 @@ const FINAL = new Set(["done", "failed", "cancelled"]);
 
 /** What became of one video, and how it is shown. */
 class Row {
-  constructor(name, { file = null, job = null, opens = false, dismissed }) {
-    Object.assign(this, { name, file, job, opens });
-    this.state = file ? "queued" : "waiting";
+  /** `start(sent, signal)` sends it and gives the job's id; none for one that has a job. */
+  constructor(name, { start = null, size = 0, job = null, opens = false, dismissed }) {
+    Object.assign(this, { name, start, size, job, opens });
+    this.state = start ? "queued" : "waiting";
     this.abort = new AbortController();
     this.line = make("p", { class: "job-line" });
     this.caption = make("p", { class: "job-caption", hidden: true });
@@ -74,13 +76,27 @@ export class Jobs {
 
   /** Files from a drop, a picker or the clipboard. One alone is opened when it is done. */
   take(files) {
+    const captioner = chosen();
     for (const file of files) {
-      const row = this.add(new Row(file.name, { file, opens: files.length === 1, dismissed: (one) => this.drop(one) }));
+      const start = (sent, signal) => api.upload(file, captioner, sent, signal);
+      const row = this.add(new Row(file.name,
+        { start, size: file.size, opens: files.length === 1, dismissed: (one) => this.drop(one) }));
       const most = this.limits.bytes;
       if (file.size === 0) row.show("failed", "This file is empty, or it is a folder: choose the videos in it.");
       else if (most && file.size > most) {
         row.show("failed", `This file has ${bytes(file.size)}; the server takes at most ${bytes(most)}.`);
       } else row.show("queued", `${bytes(file.size)}, to be sent`, 0);
+    }
+    this.send();
+  }
+
+  /** Videos of the library that are described once more. */
+  again(videos) {
+    const captioner = chosen();
+    for (const video of videos) {
+      const start = () => api.describeAgain(video.id, captioner);
+      const row = new Row(video.name, { start, opens: videos.length === 1, dismissed: (one) => this.drop(one) });
+      this.add(row).show("queued", "To be described again", 0);
     }
     this.send();
   }
@@ -130,12 +146,12 @@ export class Jobs {
   async sendOne(row) {
     try {
       const sent = (share) => row.show("uploading",
-        share < 1 ? `Sending: ${bytes(share * row.file.size)} of ${bytes(row.file.size)}` : "Sent; the server looks at it",
+        share < 1 && row.size ? `Sending: ${bytes(share * row.size)} of ${bytes(row.size)}` : "Sent; the server looks at it",
         share < 1 ? share : null);
       sent(0);
-      row.job = await api.upload(row.file, sent, row.abort.signal);
+      row.job = await row.start(sent, row.abort.signal);
       row.show("waiting", "Waiting for its turn", 0);
-      row.file = null;  // nothing to send again: let go of it
+      row.start = null;  // nothing to send again: let go of the file
       this.watch();
     } catch (problem) {
       if (problem.name === "AbortError") return;

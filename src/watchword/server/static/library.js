@@ -3,9 +3,11 @@
 import * as api from "./api.js";
 import { byId, icon, make } from "./dom.js";
 import * as trouble from "./trouble.js";
-import { asSentence, clock, confidence, counted, day, spokenClock } from "./wording.js";
+import { Selection } from "./selection.js";
+import { certainty, clock, counted, day, spoken, spokenClock } from "./wording.js";
 
 const PAGE = 24;
+const EMPTY = "Nothing yet. Videos that you drop above are captioned and stored here.";
 
 /** A picture that may not be there. */
 export function thumbnail(id) {
@@ -19,24 +21,34 @@ function duration(seconds) {
     clock(seconds));
 }
 
-function card(video, remove) {
-  const caption = video.caption ? asSentence(video.caption) : "No caption is confident enough.";
+function card(video, box, remove) {
+  const caption = video.caption ? spoken(video) : "No caption is confident enough.";
   const facts = [video.name];
   if (video.segments > 1) facts.push(counted(video.segments, "segment"));
   if (video.added) facts.push(day(video.added));
   return make("li", { class: "card", "data-video": video.id, "data-values": JSON.stringify(video) },
-    make("a", { href: `#/video/${video.id}` },
+    box, make("a", { href: `#/video/${video.id}` },
       make("span", { class: "picture" }, thumbnail(video.id), duration(video.seconds)),
-      make("span", { class: "card-caption" }, caption),
-      make("span", { class: "card-facts quiet" }, facts.join(" · "))),
+      make("span", { class: `card-caption${video.unsure ? " guess" : ""}` }, caption),
+      make("span", { class: "card-facts quiet" }, video.caption ? certaintyTag(video) : null, " ", facts.join(" · "))),
     make("button", {
       class: "bin", type: "button", "aria-label": `Delete ${video.name}`, title: "Delete", onclick: () => remove(video),
     }, icon("bin")));
 }
 
+/** "edited", "unsure, 0.21" or "confidence 0.64". */
+function certaintyTag(said) {
+  const isPlain = !said.edited && !said.unsure;
+  return make("span", { class: `tag${said.unsure ? " unsure" : ""}`, title: "Confidence" }, isPlain ? "confidence " : null, certainty(said));
+}
+
 export class LibraryView {
   constructor() {
     this.shown = 0;
+    this.selection = new Selection(() => this.refresh(), {
+      again: (videos) => document.dispatchEvent(new CustomEvent("describe-again", { detail: videos })),
+      remove: (videos) => this.removeAll(videos),
+    });
     byId("library-more").addEventListener("click", () => this.more());
     document.addEventListener("server-back", () => this.refresh());
   }
@@ -44,9 +56,12 @@ export class LibraryView {
   /** As many as were shown, from the start: the new ones stand first. */
   async refresh(fresh = null) {
     try {
-      const found = await api.videos(Math.min(200, Math.max(PAGE, this.shown)), 0);
+      const asked = this.asked = {};
+      const found = await api.videos(Math.min(200, Math.max(PAGE, this.shown)), 0, this.selection.query);
+      if (asked !== this.asked) return;  // another order was chosen meanwhile
       this.show(found.videos);
       this.shown = found.videos.length;
+      this.selection.retain(found.videos, !this.selection.isFiltered && found.total === this.shown);
       this.count(found.total);
       if (fresh !== null) byId("cards").querySelector(`[data-video="${fresh}"]`)?.classList.add("fresh");
     } catch (problem) {
@@ -72,7 +87,7 @@ export class LibraryView {
 
   async more() {
     try {
-      const found = await api.videos(PAGE, this.shown);
+      const found = await api.videos(PAGE, this.shown, this.selection.query);
       const cards = found.videos.map((video) => this.card(video));
       byId("cards").append(...cards);
       this.shown += cards.length;
@@ -83,16 +98,22 @@ export class LibraryView {
     }
   }
 
-  card(video) { return card(video, (one) => this.remove(one)); }
+  card(video) { return card(video, this.selection.box(video), (one) => this.remove(one)); }
 
   count(total) {
+    const { isFiltered } = this.selection;
     byId("library-count").textContent = total ? counted(total, "video") : "";
+    byId("library-tools").hidden = total === 0 && !isFiltered;
     byId("library-empty").hidden = total > 0;
+    byId("library-empty").textContent = isFiltered ? "No video fits." : EMPTY;
     byId("library-more").hidden = this.shown >= total;
   }
 
-  async remove(video) {
-    if (!await confirmDeletion(video)) return;
+  remove(video) { return this.removeAll([video]); }
+
+  async removeAll(videos) {
+    if (!await confirmDeletion(...videos)) return;
+    for (const video of videos) this.selection.chosen.delete(video.id);
     await this.refresh();
     (byId("cards").querySelector("a") ?? byId("files")).focus();
   }
@@ -100,19 +121,22 @@ export class LibraryView {
 
 /** Asks, and deletes; true if it is gone. Every question has a dialog of its own: the news that one is closed comes later,
  * and must not be taken for the answer to the next. */
-export async function confirmDeletion(video) {
+export async function confirmDeletion(...videos) {
   const dialog = byId("confirm").content.firstElementChild.cloneNode(true);
-  dialog.querySelector(".what").textContent =
-    `${video.name}, what was said about it and its attention are removed from the library. This cannot be undone.`;
+  if (videos.length > 1) dialog.querySelector(".question").textContent = `Delete ${counted(videos.length, "video")}?`;
+  dialog.querySelector(".what").textContent = `${videos.map((video) => video.name).join(", ")}: what was said about `
+    + `${videos.length > 1 ? "them" : "it"} and the attention are removed from the library. This cannot be undone.`;
   document.body.append(dialog);
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
   dialog.remove();
   if (dialog.returnValue !== "delete") return false;
-  try {
-    await api.removeVideo(video.id);
-  } catch (problem) {
-    if (problem.status !== 404) { trouble.tell(problem); return false; }
+  for (const video of videos) {
+    try {
+      await api.removeVideo(video.id);
+    } catch (problem) {
+      if (problem.status !== 404) { trouble.tell(problem); return false; }
+    }
   }
   return true;
 }
@@ -160,14 +184,14 @@ function hitOf(hit) {
     make("a", { href: `#/video/${hit.video}?at=${hit.start}` },
       make("span", { class: "picture" }, hitPicture(hit)),
       make("span", { class: "hit-text" },
-        make("span", { class: "hit-caption" }, ...pieces),
-        make("span", { class: "quiet" }, `${hit.name} · ${span} · confidence\u00a0${confidence(hit.confidence)}`))));
+        make("span", { class: `hit-caption${hit.unsure ? " guess" : ""}` }, ...pieces, hit.unsure ? "?" : null),
+        make("span", { class: "quiet" }, certaintyTag(hit), ` ${hit.name} · ${span}`))));
 }
 
 /** Links to the time in the video. */
 function hitPicture(hit) {
   const image = make("img", {
-    src: api.frameAddress(hit.video, (hit.start + hit.end) / 2), alt: "", loading: "lazy", decoding: "async",
+    src: api.smallFrameAddress(hit.video, hit.key_seconds), alt: "", loading: "lazy", decoding: "async",
   });
   image.addEventListener("error", () => image.replaceWith(thumbnail(hit.video)), { once: true });
   return image;

@@ -4,6 +4,7 @@
 //   #/video/3?at=12.5   one video, at a second
 
 import * as api from "./api.js";
+import { captionerList, offer } from "./captioners.js";
 import { announce, byId, make } from "./dom.js";
 import { VideoView } from "./video.js";
 import { Jobs } from "./jobs.js";
@@ -158,6 +159,7 @@ async function introduce() {
   try {
     const said = await api.about();
     jobs.limits = said.limits ?? {};
+    offer(said.captioners ?? []);
     const { bytes: most, seconds } = jobs.limits;
     const limits = [most && bytes(most), seconds && spokenClock(seconds)].filter(Boolean).join(" or ");
     if (limits) byId("limits").textContent = `Up to ${limits} each. It stays on the machine that runs Watchword.`;
@@ -169,6 +171,12 @@ async function introduce() {
   }
 }
 
+byId("upload-choice").append(captionerList());
+document.addEventListener("describe-again", (event) => {
+  if (!isHome()) location.hash = "#/";
+  library.selection.clear();
+  jobs.again(event.detail);
+});
 addEventListener("hashchange", route);
 document.addEventListener("server-back", introduce);
 introduce();

@@ -3,7 +3,8 @@
 
 import * as api from "./api.js";
 import { icon, make, place } from "./dom.js";
-import { asSentence, clock, spokenClock } from "./wording.js";
+import { keep, recall } from "./settings.js";
+import { clock, spoken, spokenClock } from "./wording.js";
 
 const STILLS = "This browser cannot play the format of the video. It shows single frames from the server.";
 const MISSING = "The file of the video is missing or cannot be read. Its description is kept.";
@@ -15,9 +16,11 @@ export class Player {
     Object.assign(this, { item, moved, kind: "video", shownSeconds: 0 });
     this.canvas = make("canvas", { "aria-hidden": "true" });
     this.stage = make("div", { class: "stage" });
+    this.words = make("p", { class: "stage-words", "aria-hidden": "true", hidden: true });  // readers have the caption beside it
     this.note = make("p", { class: "quiet stage-note", hidden: true });
     this.element = make("section", { class: "theatre", "aria-label": "Video" }, this.stage, this.buildControls(), this.note);
     this.shape(16 / 9);
+    this.showWords(recall("words", "on") === "on");
     this.showVideo();
     if (item.has_file === false) this.showFrames();
     this.watcher = new ResizeObserver(() => this.changed());
@@ -33,7 +36,7 @@ export class Player {
   // --- controls ------------------------------------------------------------------------------------------------------
 
   buildControls() {
-    const { seconds, segments } = this.item;
+    const { seconds, segments, chapters = [] } = this.item;
     this.playButton = make("button", { class: "round play", type: "button", "aria-label": "Play", onclick: () => this.toggle() },
       icon("play"), icon("pause"));
     this.muteButton = make("button", {
@@ -43,10 +46,15 @@ export class Player {
     this.wideButton = make("button", {
       class: "round wide", type: "button", "aria-label": "Full screen", onclick: () => this.toggleWide(),
     }, icon("wide"));
+    this.wordsButton = make("button", {
+      class: "round words", type: "button", "aria-label": "Captions over the video",
+      onclick: () => this.showWords(this.wordsButton.getAttribute("aria-pressed") !== "true"),
+    }, icon("words"));
     this.clock = make("span", { class: "clock", "aria-hidden": "true" });
     // Segments as bands under the slider; the list of segments has the same as text.
     this.bands = segments.map((segment) => {
-      const band = make("span", { class: "segment", title: `${clock(segment.start)} ${asSentence(segment.caption)}` });
+      const begins = chapters.length > 1 && chapters.slice(1).some((chapter) => chapter.start === segment.start);
+      const band = make("span", { class: `segment${begins ? " begins" : ""}`, title: `${clock(segment.start)} ${spoken(segment)}` });
       place(band, segment.start / (seconds || 1), (segment.end - segment.start) / (seconds || 1));
       band.style.setProperty("--sure", String(segment.confidence));
       return band;
@@ -56,7 +64,29 @@ export class Player {
       oninput: () => this.seek(Number(this.slider.value)), onkeydown: (event) => this.step(event),
     });
     const band = make("div", { class: "timeline" }, make("div", { class: "segments", "aria-hidden": "true" }, ...this.bands), this.slider);
-    return make("div", { class: "controls" }, this.playButton, band, this.clock, this.muteButton, this.wideButton);
+    return make("div", { class: "controls" },
+      this.playButton, band, this.clock, this.wordsButton, this.muteButton, this.wideButton);
+  }
+
+  /** Captions over the picture: while it plays, and in full screen. */
+  showWords(isOn) {
+    keep("words", isOn ? "on" : "off");
+    this.wordsButton.setAttribute("aria-pressed", String(isOn));
+    this.element.classList.toggle("with-words", isOn);
+  }
+
+  /** Captions were edited: tracks and titles are read again. */
+  retell() {
+    this.bands.forEach((band, index) => {
+      const segment = this.item.segments[index];
+      band.title = `${clock(segment.start)} ${spoken(segment)}`;
+    });
+    for (const track of this.video.querySelectorAll("track")) track.src = `${track.src.split("?")[0]}?read=${Date.now()}`;
+  }
+
+  setCaption(text) {
+    this.words.textContent = text;
+    this.words.hidden = !text;
   }
 
   step(event) {
@@ -78,6 +108,7 @@ export class Player {
     this.clock.textContent = `${clock(Math.floor(seconds))} / ${clock(this.item.seconds)}`;
     this.playButton.classList.toggle("is-playing", this.isPlaying);
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
+    this.element.classList.toggle("is-playing", this.isPlaying);
     this.muteButton.setAttribute("aria-pressed", String(!this.video.muted));
     this.moved();
   }
@@ -99,11 +130,14 @@ export class Player {
     const track = make("track", {
       kind: "descriptions", srclang: "en", label: "Descriptions", src: api.downloadAddress(this.item.id, "descriptions.vtt", false),
     });
+    const chapters = make("track", {
+      kind: "chapters", srclang: "en", label: "Chapters", src: api.downloadAddress(this.item.id, "chapters.vtt", false),
+    });
     this.video = make("video", {
       playsinline: true, preload: "metadata", src: api.fileAddress(this.item.id),
-      poster: api.thumbnailAddress(this.item.id), "aria-label": this.item.name, onclick: () => this.toggle(),
-    }, track);
-    track.track.mode = "hidden";  // loaded, and offered to whatever reads descriptions aloud
+      poster: this.poster(), "aria-label": this.item.name, onclick: () => this.toggle(),
+    }, track, chapters);
+    for (const one of [track, chapters]) one.track.mode = "hidden";  // loaded, and offered to whatever reads them
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) { this.showFrames(); return; }  // only sound could be read
       this.shape(this.video.videoWidth / this.video.videoHeight);
@@ -115,7 +149,13 @@ export class Player {
     for (const event of ["loadedmetadata", "timeupdate", "pause", "ended", "volumechange"]) {
       this.video.addEventListener(event, () => this.changed());
     }
-    this.stage.replaceChildren(this.video, this.canvas);
+    this.stage.replaceChildren(this.video, this.canvas, this.words);
+  }
+
+  /** The frame of the first caption, which stands beside it. */
+  poster() {
+    const [first] = this.item.segments;
+    return first ? api.frameAddress(this.item.id, first.key_seconds) : api.thumbnailAddress(this.item.id);
   }
 
   /** timeupdate comes four times a second: too seldom for an overlay. */
@@ -134,7 +174,7 @@ export class Player {
       this.loaded();
     });
     this.image.addEventListener("error", () => { this.say(MISSING); this.loaded(); });
-    this.stage.replaceChildren(this.image, this.canvas);
+    this.stage.replaceChildren(this.image, this.canvas, this.words);
     this.video.removeAttribute("src");
     for (const button of [this.playButton, this.muteButton]) button.hidden = true;
     this.say(STILLS);

@@ -3,10 +3,13 @@
 import * as api from "./api.js";
 import { announce, byId, make, place } from "./dom.js";
 import { drawOverlay, headsOf } from "./attention.js";
+import { captionerList } from "./captioners.js";
+import { CaptionEditor } from "./editor.js";
 import { confirmDeletion } from "./library.js";
 import { Player } from "./player.js";
+import { Timeline } from "./timeline.js";
 import * as trouble from "./trouble.js";
-import { asSentence, clings, clock, confidence, counted, headName, percent } from "./wording.js";
+import { asSentence, certainty, clings, clock, confidence, counted, headName, percent, spoken } from "./wording.js";
 
 const FILES = [
   ["subtitles.srt", "SRT", "Subtitles for any player"],
@@ -14,6 +17,7 @@ const FILES = [
   ["description.json", "JSON", "Everything, for programs"],
   ["description.csv", "CSV", "A table, for spreadsheets"],
   ["description.txt", "TXT", "Plain text"],
+  ["chapters.vtt", "Chapters", "WebVTT chapters"],
 ];
 const MARKS = { key_frame: "key frame", first_key_frame: "first key frame", chosen_frame: "chosen frame" };
 const HOVER_WAIT = 90;  // milliseconds: a pointer that only passes does not move the video
@@ -29,6 +33,11 @@ export class VideoView {
 
   constructor(video, attention, at) {
     Object.assign(this, { video, attention, segment: undefined, heads: [], head: null, pinned: null, pointed: null });
+    this.isOriginal = false;  // whether the captioner's caption is shown in place of the edited one
+    this.editor = new CaptionEditor(video, {
+      changed: () => this.reload(),
+      turned: () => { this.isOriginal = !this.isOriginal; this.showSegment(this.segment); },
+    });
     this.player = new Player(video, () => this.moved());
     this.build();
     this.onKey = (event) => { if (event.key === "Escape" && this.pinned !== null) this.pin(null); };
@@ -41,7 +50,24 @@ export class VideoView {
 
   seek(seconds) { this.player.seek(seconds); }
 
+  /** The segment on screen, with the caption that is shown. */
+  get current() {
+    const segment = this.video.segments[this.segment];
+    return this.isOriginal && segment?.original ? { ...segment, ...segment.original, edited: false } : segment;
+  }
+
+  /** After an edit: the same time, another caption. */
+  async reload() {
+    const { segments, chapters } = await api.video(this.video.id);
+    Object.assign(this.video, { segments, chapters });
+    this.isOriginal = false;
+    this.timeline.build();
+    this.player.retell();
+    this.showSegment(this.segment);
+  }
+
   close() {
+    this.timeline.close();
     this.player.close();
     clearTimeout(this.hovering);
     document.removeEventListener("keydown", this.onKey);
@@ -53,6 +79,7 @@ export class VideoView {
   build() {
     const { video } = this;
     this.caption = make("p", { class: "caption", role: "group" });
+    this.guess = make("p", { class: "tag unsure guess-line", hidden: true }, "Unsure: this is a guess");
     this.sure = make("div", { class: "sure" });
     this.alternatives = make("section", { class: "alternatives", "aria-labelledby": "alternatives-title" });
     this.title = make("h1", { class: "video-name", tabindex: "-1" }, video.name);
@@ -62,24 +89,14 @@ export class VideoView {
     // Beside each other where there is room, else one below the other: in this order, which readers and keys go by too.
     const said = make("div", { class: "said" },
       this.title, make("p", { class: "quiet facts" }, facts.join(" · ")),
-      this.caption, this.sure,
+      this.guess, this.caption, this.editor.element, this.sure,
       video.warnings?.length ? make("ul", { class: "warnings" }, ...video.warnings.map((line) => make("li", {}, line))) : null,
       this.alternatives);
-    const rest = make("div", { class: "rest" }, video.segments.length > 1 ? this.buildSegments() : null, this.buildFiles());
+    this.timeline = new Timeline(video, (seconds) => { this.pin(null); this.seek(seconds); });
+    const rest = make("div", { class: "rest" }, this.timeline.element, this.buildFiles());
     byId("video").replaceChildren(
       make("p", { class: "crumb" }, make("a", { href: "#/" }, "← Library")),
       make("div", { class: "video" }, this.player.element, said, this.buildAttention(), rest));
-  }
-
-  buildSegments() {
-    this.segmentButtons = this.video.segments.map((segment, index) => make("button", {
-      class: "segment-button", type: "button", onclick: () => { this.pin(null); this.seek(this.video.segments[index].start + 0.01); },
-    }, make("span", { class: "segment-button-time" }, clock(segment.start)),
-    make("span", { class: "segment-button-caption" }, asSentence(segment.caption)),
-    make("span", { class: "segment-button-sure quiet" }, confidence(segment.confidence))));
-    this.segmentList = make("ol", { class: "segment-list" }, ...this.segmentButtons.map((button) => make("li", {}, button)));
-    return make("section", { "aria-labelledby": "segments-title" },
-      make("h2", { id: "segments-title" }, "Timeline"), this.segmentList);
   }
 
   buildAttention() {
@@ -102,6 +119,10 @@ export class VideoView {
     return make("section", { class: "take", "aria-labelledby": "files-title" },
       make("h2", { id: "files-title" }, "Downloads"),
       make("ul", { class: "files" }, ...links),
+      make("div", { class: "again" }, captionerList(), make("button", {
+        class: "button small", type: "button", disabled: this.video.has_file === false,
+        onclick: () => document.dispatchEvent(new CustomEvent("describe-again", { detail: [this.video] })),
+      }, "Describe again")),
       make("button", { class: "button small quiet-danger", type: "button", onclick: () => this.remove() }, "Delete this video"));
   }
 
@@ -117,7 +138,7 @@ export class VideoView {
     if (!this.caption) return;  // the stage is there before the rest
     const seconds = this.player.seconds;
     const segment = this.segmentAt(seconds);
-    if (segment !== this.segment) this.showSegment(segment);
+    if (segment !== this.segment) { this.isOriginal = false; this.showSegment(segment); }
     this.showTime(seconds);
   }
 
@@ -132,47 +153,40 @@ export class VideoView {
   showSegment(index) {
     this.segment = index;
     Object.assign(this, { pinned: null, pointed: null });
-    const segment = index === null ? null : this.video.segments[index];
-    this.said = segment && attentionOfSegment(this.attention, this.video, index);
+    const segment = index === null ? null : this.current;
+    this.said = segment && !segment.edited ? attentionOfSegment(this.attention, this.video, index, segment.words) : null;
     this.heads = headsOf(this.said);
     this.head = this.heads.find((head) => head.name === this.head?.name) ?? this.heads.find((head) => head.hasLocations)
       ?? this.heads[0] ?? null;
     this.showCaption(segment);
+    this.player.setCaption(segment ? spoken(segment) : "");
+    this.editor.show(index, index === null ? null : this.video.segments[index], this.isOriginal);
     this.showSure(segment);
     this.showAlternatives(segment);
     this.showChoice();
-    this.segmentButtons?.forEach((button, other) => {
-      if (other === index) button.setAttribute("aria-current", "true");
-      else button.removeAttribute("aria-current");
-    });
     this.player.showCurrent(index);
-    if (this.segmentButtons && index !== null) this.scrollTo(this.segmentButtons[index].parentElement);
+    this.timeline.showCurrent(index);
     this.showAttention();
-  }
-
-  scrollTo(item) {
-    const list = this.segmentList;
-    if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) {
-      list.scrollTop = item.offsetTop - list.clientHeight / 3;
-    }
   }
 
   showCaption(segment) {
     this.words = [];
+    this.guess.hidden = !segment?.unsure;
+    this.caption.classList.toggle("guess", Boolean(segment?.unsure));
     if (!segment) {
       this.caption.setAttribute("aria-label", "No caption");
       const text = this.video.segments.length ? "No caption of this segment is confident enough." : "No caption is confident enough.";
       this.caption.replaceChildren(make("span", { class: "silence" }, text));
       return;
     }
-    this.caption.setAttribute("aria-label", asSentence(segment.caption));
+    this.caption.setAttribute("aria-label", spoken(segment));
     const parts = [];
     segment.words.forEach((word, index) => {
       const text = index === 0 ? word.word[0].toLocaleUpperCase("en") + word.word.slice(1) : word.word;
       if (index > 0 && !clings(word.word)) parts.push(" ");
       const button = make("button", {
         class: `word${word.probability < 0.25 ? " unlikely" : ""}`, type: "button", "aria-pressed": "false",
-        title: `${percent(word.probability)} probability given the words before it`, disabled: this.timeOf(index) === null,
+        title: segment.edited ? null : `${percent(word.probability)} probability given the words before it`, disabled: this.timeOf(index) === null,
         onclick: () => this.pin(this.pinned === index ? null : index),
         onpointerenter: (event) => { if (event.pointerType === "mouse") this.point(index); },
         onpointerleave: (event) => { if (event.pointerType === "mouse") this.point(null); },
@@ -183,7 +197,7 @@ export class VideoView {
       this.words.push(button);
       parts.push(button);
     });
-    if (!/[.!?]$/.test(segment.caption)) parts.push(".");
+    if (!/[.!?]$/.test(segment.caption)) parts.push(segment.unsure ? "?" : ".");
     this.caption.replaceChildren(...parts);
   }
 
@@ -196,12 +210,12 @@ export class VideoView {
   }
 
   showSure(segment) {
-    if (!segment) { this.sure.replaceChildren(); return; }
+    if (!segment || segment.edited) { this.sure.replaceChildren(); return; }
     const bar = make("span", { class: "sure-bar", "aria-hidden": "true" });
     bar.style.setProperty("--sure", String(segment.confidence));
     const people = Math.round(segment.confidence * 10);
     this.sure.replaceChildren(
-      make("p", { class: "sure-line" }, bar, make("span", {}, "Confidence: "), make("strong", {}, confidence(segment.confidence))),
+      make("p", { class: "sure-line" }, bar, make("span", {}, "Confidence: "), make("strong", {}, certainty(segment))),
       make("details", {}, make("summary", {}, "What this number means"),
         make("p", { class: "quiet" }, "It is the captioner's own estimate, between 0 and 1. If it was calibrated, "
           + `${confidence(segment.confidence)} says: of ten captions that people say about videos, about ${people} fit what `
@@ -264,7 +278,7 @@ export class VideoView {
   timeOf(word) {
     if (this.head?.isUniform(word)) return this.uniformTime(word);
     if (this.head) return this.head.times[this.head.ranked(word)[0]];
-    return Object.values(this.video.segments[this.segment].words[word].seconds ?? {})[0] ?? null;
+    return Object.values(this.current.words[word].seconds ?? {})[0] ?? null;
   }
 
   /** Where a head is uniform over time: the peak of another one, else the key frame, else the middle. */
@@ -324,7 +338,7 @@ export class VideoView {
 
   peakText(head, word) {
     if (word === null) return ["Point at a word, or choose it: the video goes to the peak of its attention."];
-    const spoken = make("strong", {}, `“${this.video.segments[this.segment].words[word].word}”`);
+    const spoken = make("strong", {}, `“${this.current.words[word].word}”`);
     const when = `: attention peaks at ${clock(this.timeOf(word), true)}`;
     if (!head) return [spoken, `${when}. No more attention is stored.`];
     const places = head.hasLocations ? "" : " This head has no locations within a frame.";
@@ -387,9 +401,9 @@ function share(event) {
 }
 
 /** The stored attention of a segment: by its number, or by its start where the numbers differ. */
-function attentionOfSegment(attention, video, index) {
+function attentionOfSegment(attention, video, index, words) {
   const segments = attention?.segments ?? [];
   const found = segments.length === video.segments.length ? segments[index]
     : segments.find((segment) => Math.abs(segment.start - video.segments[index].start) < 0.05);
-  return found && found.words.length === video.segments[index].words.length ? found : null;
+  return found && found.words.length === words.length ? found : null;
 }

@@ -38,6 +38,19 @@ export function asSentence(text) {
   return trimmed[0].toLocaleUpperCase("en") + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }
 
+/** "Perhaps a man is driving a car?": a caption that is only a guess. */
+export function asGuess(text) {
+  const sentence = asSentence(text);
+  return sentence && `Perhaps ${text.trim().replace(/[.!?]+$/, "")}?`;
+}
+
+/** What is said of a video, a segment or a hit: a sentence, or a guess. */
+export const spoken = ({ caption, unsure }) => (unsure ? asGuess(caption) : asSentence(caption));
+
+/** "edited", "unsure, 0.21" or "0.64". */
+export const certainty = (said) =>
+  (said.edited ? "edited" : `${said.unsure ? "unsure, " : ""}${confidence(said.confidence)}`);
+
 /** Whether a word stands close to the one before it: "'s", "n't", a comma. */
 export const clings = (word) => /^('|n't$|[.,!?;:%)])/.test(word);
 
