@@ -36,12 +36,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def train(recipe: str | Path, *words: str, output: str | Path | None = None) -> "Run":
-    """Trains a recipe, with `key=value` settings over it. The default run folder is runs/RECIPE."""
-    from watchword.config import read_recipe
+    """Trains a recipe, shipped or your own file, with `key=value` settings over it, into runs/RECIPE or `output`."""
+    from watchword.config import find_recipe, read_recipe, recipe_name
     from watchword.training import train as train_recipe
 
-    path = Path(recipe)
-    return train_recipe(read_recipe(path, words), Path(output) if output else Path("runs") / path.stem)
+    path = find_recipe(recipe)
+    return train_recipe(read_recipe(path, words), Path(output) if output else Path("runs") / recipe_name(path))
 
 
 def describe(
