@@ -698,6 +698,17 @@ def test_a_folder_gets_a_file_for_each_video(captioner: Path, clip: Path, long_v
     assert names == {"clip.chapters.vtt", "long.chapters.vtt"}
 
 
+def test_outputs_mirror_the_folders_of_the_videos(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    for name in ("day1/IMG_1.mp4", "day2/IMG_1.mp4", "day2/IMG_1.mkv"):
+        (tmp_path / "camera" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "camera" / name).write_bytes(clip.read_bytes())
+    words = ("--model", captioner, "--output", tmp_path / "out", "--explain", tmp_path / "pages")
+    assert run(tmp_path / "camera", *words).exit_code == 0
+    names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
+    assert names == {"day1/IMG_1.txt", "day2/IMG_1.mp4.txt", "day2/IMG_1.mkv.txt"}
+    assert (tmp_path / "pages" / "day1" / "IMG_1.html").exists()
+
+
 # --- stopping and going on -----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -73,12 +73,14 @@ def describe(
         raise WatchwordError("--resume needs --output: name the file of the stopped job")
 
     from watchword.atomic_io import check_outputs
-    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_relative, names_of
 
     form = form or (format_of(output) if output else "text")
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
-    targets = plan_outputs(paths, form, output)
-    pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
+    found = find_relative(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
+    named = dict(zip(names_of(found), found.values(), strict=True))
+    paths = list(named.values())
+    targets = plan_outputs(named, form, output)
+    pages = {path: explain / f"{name}.html" for name, path in named.items()} if explain else {}
     files = [target for target, _ in targets if target is not None]
     written = [*files, *map(journal_of, files), *pages.values()]
     check_outputs(written, [*paths, *([from_list] if from_list else [])])
@@ -127,27 +129,17 @@ def format_of(output: Path) -> Format:
 
 
 def plan_outputs(
-    paths: "Sequence[Path]", form: Format, output: Path | None
+    named: "Mapping[str, Path]", form: Format, output: Path | None
 ) -> "list[tuple[Path | None, Sequence[Path]]]":
-    """Which videos go into which file; None is stdout."""
+    """Which videos go into which file; None is stdout. A folder mirrors the folders of the videos."""
     from watchword.captioning.writers import WRITERS
 
     suffix = WRITERS[form][0]
     if output is not None and is_folder(output):
-        return [(output / f"{name}{suffix}", [path]) for name, path in zip(unique_names(paths), paths, strict=True)]
-    if form in FOR_ONE_VIDEO and len(paths) > 1:
-        raise WatchwordError(f"{form} is a file for one video, here are {len(paths)}: name a folder, --output srt/")
-    return [(output, paths)]
-
-
-def unique_names(paths: "Sequence[Path]") -> list[str]:
-    """The name of each video's own output file."""
-    stems = [path.stem for path in paths]
-    names = [path.stem if stems.count(path.stem) == 1 else path.name for path in paths]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise WatchwordError(f"two videos are called {twice!r} and would share a file: describe them one by one")
-    return names
+        return [(output / f"{name}{suffix}", [path]) for name, path in named.items()]
+    if form in FOR_ONE_VIDEO and len(named) > 1:
+        raise WatchwordError(f"{form} is a file for one video, here are {len(named)}: name a folder, --output srt/")
+    return [(output, list(named.values()))]
 
 
 def journal_of(target: Path) -> Path:

@@ -71,12 +71,14 @@ def extract(
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
     job = prepare(target, names, changes, overwrite)
     still_job = replace(job, specs={name: job.specs[name] for name in names if not name.startswith(NOT_IN_STILLS)})
+    parts = ((job, found), (still_job, stills))
+    conflicts = {video.video: line for part, some in parts for video in some if (line := part.conflict(video))}
     waiting = [
-        (part, [video for video in some if part.missing(video.video)])
-        for part, some in ((job, found), (still_job, stills))
+        (part, [video for video in some if video.video not in conflicts and part.missing(video.video)])
+        for part, some in parts
     ]
     total = sum(len(some) for _, some in waiting)
-    problems: list[str] = []
+    problems = list(conflicts.values())
     warnings: list[str] = []
     done = num_bytes = 0
     begin = _cpu_seconds()
@@ -98,7 +100,7 @@ def extract(
                 problems += [outcome.problem] if outcome.problem else []
                 warnings += outcome.warnings
                 progress.advance(task)
-    there = len(found) + len(stills) - total
+    there = len(found) + len(stills) - total - len(conflicts)
     cost = "" if engine == "ray" else f", {(_cpu_seconds() - begin) / max(done, 1):.1f} CPU s"
     each = f" ({num_bytes / done / 1e6:.2f} MB{cost} each)" if done else ""
     typer.echo(f"{done} videos extracted{each}, {there} were there before, {len(problems)} failed")

@@ -21,7 +21,7 @@ from watchword.cli._shared import (
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.text import Text
 
@@ -64,13 +64,13 @@ def add(
     words += read_list(Path("-")) if "-" in videos else []
 
     from watchword.captioning.pipeline import DescribeOptions
-    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_relative
 
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
+    found = find_relative(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
     options = DescribeOptions(top, beam, timeline, min_confidence)
     adding = Adding(open_library(path), LazyCaptioner(model), options, again)
     try:
-        adding.run(paths)
+        adding.run(found)
     except KeyboardInterrupt:
         print_message(f"stopped: {adding.summary()}; the same command continues")
         raise typer.Exit(STOPPED) from None
@@ -169,12 +169,15 @@ class Adding:
     def __init__(self, library: "Library", captioner: LazyCaptioner, options: "DescribeOptions", again: bool) -> None:
         self.library, self.captioner, self.options, self.again = library, captioner, options, again
         self.num_added = self.num_known = self.num_locked = self.num_failed = 0
+        self.names: dict[Path, str] = {}
 
-    def run(self, paths: "Sequence[Path]") -> None:
+    def run(self, found: "Mapping[Path, Path]") -> None:
+        """Videos by their relative paths, which are their names."""
         from watchword.cli._progress import video_bar
 
-        with video_bar(len(paths)) as bar:
-            for number, path in enumerate(paths):
+        self.names = {path: name.as_posix() for name, path in found.items()}
+        with video_bar(len(found)) as bar:
+            for number, path in enumerate(found.values()):
                 error = self.add(path, bar, number)  # an error of the library itself ends the job
                 if error:
                     self.num_failed += 1
@@ -208,7 +211,7 @@ class Adding:
         if row is None:
             return False
         if row.source is None or not row.source.exists() or row.source == path.absolute():
-            self.library.move(row.id, path)
+            self.library.move(row.id, path, self.names[path])
         return True
 
     def describe(self, path: Path, identity: str, bar: "VideoBar", number: int) -> str:
@@ -231,7 +234,7 @@ class Adding:
 
         path, description = video.video, video.description(self.captioner.load().name, self.options)
         explanation = Explanation.of(description).values()
-        self.library.add(description, name=path.name, identity=identity, source=path, explanation=explanation)
+        self.library.add(description, name=self.names[path], identity=identity, source=path, explanation=explanation)
         self.num_added += 1
         for warning in description.warnings:
             print_message(f"warning: {warning}")

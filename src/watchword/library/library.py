@@ -168,13 +168,13 @@ class Library:
             ).fetchone()
         return row["id"] if row else None
 
-    def move(self, video: int, source: Path) -> None:
-        """The video has another path now."""
+    def move(self, video: int, source: Path, name: str) -> None:
+        """The video has another path and name now."""
         size, changed = _stamp(source)
         with self.file.writing() as connection:
             connection.execute(
                 "UPDATE videos SET name = ?, source = ?, source_size = ?, source_time = ? WHERE id = ?",
-                (_shown(source.name), os.fsencode(source.absolute()), size, changed, video),
+                (_shown(name), os.fsencode(source.absolute()), size, changed, video),
             )
 
     # --- searching -------------------------------------------------------------------------------------------------
