@@ -27,7 +27,7 @@ from watchword.cli.main import app
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module
-from watchword.features.executors import PATIENCE, extract_local, extract_ray
+from watchword.features.executors import extract_local, extract_ray
 from watchword.features.extraction import Extraction, Job, VideoFile, ahead, content_of, find_videos, prepare
 from watchword.features.extractors import EXTRACTORS
 from watchword.features.networks import (
@@ -43,6 +43,7 @@ from watchword.features.specs import ImageSpec, RegionSpec
 from watchword.features.store import Store, settings_key
 from watchword.types import StreamArrays
 from watchword.video import Timeline
+from watchword.workers import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 

@@ -59,8 +59,9 @@ def extract(
     from watchword.cli._progress import bar
     from watchword.config import Data
     from watchword.data.benchmarks import NOT_IN_STILLS, find_benchmark, settings_of, store_path
-    from watchword.features.executors import cores, extract_local, extract_ray
+    from watchword.features.executors import extract_local, extract_ray
     from watchword.features.extraction import find_videos, prepare
+    from watchword.workers import cores
 
     default = ",".join(find_benchmark(benchmark).streams) if benchmark else DEFAULT_STREAMS
     names = list(dict.fromkeys(name.strip() for name in (streams or default).split(",") if name.strip()))
