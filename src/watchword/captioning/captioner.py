@@ -21,6 +21,7 @@ from watchword.data.dataset import Features, encode_captions, evenly_chosen, pad
 from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel, beam, mbr_decode, teacher_force
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
+from watchword.features.networks import find_device
 from watchword.features.store import Store
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
@@ -53,18 +54,19 @@ class _Draft:
 class Captioner:
     """Loaded once, it captions any number of videos. Networks are built when they are first needed."""
 
-    def __init__(self, bundle: CaptionerBundle, hint: str = "", store: Path | None = None) -> None:
+    def __init__(self, bundle: CaptionerBundle, hint: str = "", store: Path | None = None, device: str = "cpu") -> None:
         self.bundle, self.hint, self._store = bundle, hint, store
+        self.device = find_device(device)
 
     @classmethod
-    def load(cls, name: str | Path | None = None, store: Path | None = None) -> "Captioner":
+    def load(cls, name: str | Path | None = None, store: Path | None = None, device: str = "cpu") -> "Captioner":
         """A run's folder, a shipped captioner's name, or the best one whose backbones are installed.
 
-        `store`: features from elsewhere than where the run was trained.
+        `store`: features from elsewhere than where the run was trained. `device`: where backbones and model compute.
         """
         if name is None:
-            return cls(*choose_bundle(), store)
-        return cls(find_bundle(name), "", store)
+            return cls(*choose_bundle(), store, device)
+        return cls(find_bundle(name), "", store, device)
 
     @property
     def store(self) -> Path:
@@ -86,7 +88,7 @@ class Captioner:
     @cached_property
     def model(self) -> StepModel:
         """The network, or the ensemble of several."""
-        models = [load_model(path, self.vocabulary) for path in self.bundle.weights]
+        models = [load_model(path, self.vocabulary).to(self.device) for path in self.bundle.weights]
         return models[0] if len(models) == 1 else Ensemble(models)
 
     @cached_property
@@ -117,7 +119,7 @@ class Captioner:
 
     @cached_property
     def extraction(self) -> Extraction:
-        return Extraction(Job(Path(), stream_specs(self.bundle)))
+        return Extraction(Job(Path(), stream_specs(self.bundle), device=str(self.device)))
 
     def extract(self, path: Path, seconds: float, warnings: list[str]) -> SegmentFeatures:
         """The features of a whole video."""
@@ -172,12 +174,12 @@ class Captioner:
     def generate(self, segments: Sequence[SegmentFeatures], beam: int = 5, top: int = 1) -> list[list[Caption]]:
         """For each segment up to `top` different captions, the best first."""
         chosen = [self._chosen(segment) for segment in segments]
-        streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
+        streams = {stream: pad_streams([one[stream] for one in chosen]).to(self.device) for stream in self.streams}
         found = self._search(streams, beam, top)
         forced = teacher_force(self.model, streams, found.captions, keep_attention=True)
         log_probs = self.model.log_probabilities(forced.outputs)
         token_log_probs = log_probs.gather(-1, found.captions.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
-        attention = _mean_over_members(forced.attention)
+        attention = _mean_over_members({name: weights.cpu() for name, weights in forced.attention.items()})
         captions = []
         for row, segment in enumerate(segments):
             drafts = self._drafts(found.captions[row], found.scores[row], token_log_probs[row])
@@ -196,9 +198,9 @@ class Captioner:
 
     @torch.inference_mode()
     def _with_diagnostics(self, caption: Caption, segment: SegmentFeatures) -> Caption:
-        streams = {stream: pad_streams([arrays]) for stream, arrays in self._chosen(segment).items()}
+        streams = {stream: pad_streams([arrays]).to(self.device) for stream, arrays in self._chosen(segment).items()}
         tokens = torch.tensor([[self.vocabulary.encode([word.text for word in caption.words])]])  # (1, 1, T)
-        found = diagnose(self.model, streams, tokens)
+        found = diagnose(self.model, streams, tokens.to(self.device))
         marks = tuple(replace(mark, seconds=mark.seconds + segment.start) for mark in found.marks)
         return replace(caption, marks=marks, bars=found.bars)
 
@@ -289,7 +291,9 @@ class Captioner:
 
         self.features.check(videos)
         search = Search(beam, length_power, self.bundle.recipe.data.max_words)
-        return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
+        return caption_videos(
+            self.model, self.features, videos, self.vocabulary, search, device=self.device, keep_attention=True
+        )
 
     @torch.no_grad()
     def teacher_force(self, clips: Sequence[Clip]) -> list[Hypothesis]:
@@ -298,12 +302,15 @@ class Captioner:
         found = []
         for clip in clips:
             tokens = encode_captions(clip.captions, self.vocabulary, self.bundle.recipe.data.max_words)
-            captions = pad_captions([tokens])[:, :, 1:]  # (1, S, T), without BOS
-            forced = teacher_force(self.model, self.features.read([clip.video]), captions, keep_attention=True)
+            captions = pad_captions([tokens])[:, :, 1:].to(self.device)  # (1, S, T), without BOS
+            streams = {name: stream.to(self.device) for name, stream in self.features.read([clip.video]).items()}
+            forced = teacher_force(self.model, streams, captions, keep_attention=True)
             log_probs = self.model.log_probabilities(forced.outputs).gather(-1, captions.unsqueeze(-1))[0, ..., 0]
             for row, caption in enumerate(captions[0].tolist()):
                 words = tuple(self.vocabulary.decode(caption))
-                attention = {name: weights[0, row, : len(words)].numpy() for name, weights in forced.attention.items()}
+                attention = {
+                    name: weights[0, row, : len(words)].cpu().numpy() for name, weights in forced.attention.items()
+                }
                 score = float(log_probs[row, : len(tokens[row]) - 1].sum())
                 found.append(Hypothesis(clip.video, words, score, attention))
         return found

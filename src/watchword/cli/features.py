@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import print_some, print_warning, read_list
+from watchword.cli._shared import Device, Shard, print_some, print_warning, read_list, shard_of
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def extract(
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Extract again what is there already.")] = False,
+    device: Device = "cpu",
+    shard: Shard = None,
 ) -> None:
     """Extract features of videos; each is decoded once for all streams. What is there already is skipped.
 
@@ -69,8 +71,9 @@ def extract(
     found, stills = _of_benchmark(benchmark) if benchmark else (find_videos(words, print_warning), [])
     if not found and not stills:
         raise WatchwordError("the list has no video")
+    found, stills = shard_of(found, shard), shard_of(stills, shard)
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
-    job = prepare(target, names, changes, overwrite)
+    job = prepare(target, names, changes, overwrite, device)
     still_job = replace(job, specs={name: job.specs[name] for name in names if not name.startswith(NOT_IN_STILLS)})
     parts = ((job, found), (still_job, stills))
     conflicts = {video.video: line for part, some in parts for video in some if (line := part.conflict(video))}

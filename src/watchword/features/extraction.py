@@ -70,6 +70,7 @@ class Job:
     specs: dict[str, Settings]  # by stream, with everything that changes the numbers
     checkpoints: dict[str, Path] = field(default_factory=dict)  # users' weights by their sha256
     overwrite: bool = False
+    device: str = "cpu"  # where the networks compute
 
     def streams(self, stream: str) -> tuple[str, ...]:
         """The names under which a stream is stored: several depths are several streams."""
@@ -139,7 +140,9 @@ def content_of(path: Path) -> str:
     return hashlib.sha256(f"{size}:".encode() + ends).hexdigest()[:32]
 
 
-def prepare(store: Path, streams: Sequence[str], words: Sequence[str] = (), overwrite: bool = False) -> Job:
+def prepare(
+    store: Path, streams: Sequence[str], words: Sequence[str] = (), overwrite: bool = False, device: str = "cpu"
+) -> Job:
     """A job for some streams, with settings such as `motion.time_steps=28`. Unknown names are errors."""
     changes: dict[str, dict[str, str]] = {}
     for word in words:
@@ -158,7 +161,7 @@ def prepare(store: Path, streams: Sequence[str], words: Sequence[str] = (), over
         kind = type(EXTRACTORS[stream].spec)
         spec = kind.read(changes.get(stream, {}), f"--settings {stream}")
         specs[stream] = _resolved(spec, checkpoints)
-    return Job(store, specs, checkpoints, overwrite)
+    return Job(store, specs, checkpoints, overwrite, device)
 
 
 def _resolved(spec: Any, checkpoints: dict[str, Path]) -> Settings:
@@ -186,7 +189,7 @@ class Extraction:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.store = Store(job.store)
-        self.networks = Networks(job.checkpoints)
+        self.networks = Networks(job.checkpoints, job.device)
 
     def load(self) -> None:
         """Builds every network now: what is wrong with weights is said before the first video."""
