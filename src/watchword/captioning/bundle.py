@@ -20,6 +20,7 @@ from typing import Any
 from watchword.config import Recipe, Settings, read_recipe
 from watchword.data.benchmarks import store_path
 from watchword.documents import parse_json
+from watchword.downloads import Report, fetch, no_report
 from watchword.errors import WatchwordError, unknown
 from watchword.features.store import Store, settings_key
 from watchword.preferences import preference
@@ -27,7 +28,8 @@ from watchword.text.vocabulary import Vocabulary
 from watchword.types import StreamName
 
 SHIPPED = Path(__file__).parents[1] / "captioners"
-BY_PREFERENCE = ("full", "light")  # the best first; `light` needs only the backbone that is installed with Watchword
+DEFAULT = "base"  # its backbone is downloaded at the first use
+BY_PREFERENCE = (DEFAULT, "light")  # the best first; `light` needs only the backbone that is installed with Watchword
 FOR_TRAINING = "light"  # fine-tuning on own videos starts from its first model
 STREAMS_FILE = "streams.json"
 ENSEMBLE_FILE = "ensemble.txt"
@@ -178,17 +180,32 @@ def missing_weights(bundle: CaptionerBundle) -> list[str]:
     return sorted(name for name in names if name not in WITHOUT_WEIGHTS and not is_present(name))
 
 
-def choose_bundle() -> tuple[CaptionerBundle, str]:
-    """The user's choice, else the best shipped captioner whose backbones are installed; and how to get a better one."""
+def choose_bundle(report: Report = no_report) -> tuple[CaptionerBundle, str]:
+    """The user's choice, else the best shipped captioner whose backbones are there; and how to get a better one.
+
+    The backbones of the default captioner are downloaded, unless the user is offline or forbids it.
+    """
     if preferred := preference("model"):
         return find_bundle(preferred), ""
     hint = ""
     for name in shipped():
         bundle = find_shipped(name)
+        problem = fetch_weights(bundle, report) if name == DEFAULT else ""
         missing = missing_weights(bundle)
         if not missing:
             return bundle, hint
-        hint = (
-            hint or f"a more accurate captioner, {name}, needs one command: watchword weights get {' '.join(missing)}"
-        )
+        command = f"watchword weights get {' '.join(missing)}"
+        hint = hint or f"a more accurate captioner, {name}, needs one command: {command}{problem and f' ({problem})'}"
     raise WatchwordError("no captioner came with this installation: name a run of watchword train with --model RUN")
+
+
+def fetch_weights(bundle: CaptionerBundle, report: Report = no_report) -> str:
+    """Downloads the backbones that a captioner needs; what kept them away, if anything."""
+    from watchword.backbones.weights import WEIGHTS
+
+    try:
+        for name in missing_weights(bundle):
+            fetch(WEIGHTS[name], report=report)
+    except WatchwordError as error:
+        return str(error)
+    return ""

@@ -19,6 +19,7 @@ from watchword.data.annotations import video_path
 from watchword.data.benchmarks import captions_path, store_path
 from watchword.data.dataset import Features, encode_captions, evenly_chosen, pad_captions, pad_streams
 from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel, beam, mbr_decode, teacher_force
+from watchword.downloads import Report, no_report
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.networks import find_device
@@ -59,13 +60,20 @@ class Captioner:
         self.device = find_device(device)
 
     @classmethod
-    def load(cls, name: str | Path | None = None, store: Path | None = None, device: str = "cpu") -> "Captioner":
-        """A run's folder, a shipped captioner's name, or the best one whose backbones are installed.
+    def load(
+        cls,
+        name: str | Path | None = None,
+        store: Path | None = None,
+        device: str = "cpu",
+        report: Report = no_report,
+    ) -> "Captioner":
+        """A run's folder, a shipped captioner's name, or the default one, whose backbone is downloaded once.
 
         `store`: features from elsewhere than where the run was trained. `device`: where backbones and model compute.
+        `report` gets the progress of the download.
         """
         if name is None:
-            return cls(*choose_bundle(), store, device)
+            return cls(*choose_bundle(report), store, device)
         return cls(find_bundle(name), "", store, device)
 
     @property

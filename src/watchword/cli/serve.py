@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Model
+from watchword.cli._shared import Model, Offline
 from watchword.errors import WatchwordError
 
 
@@ -17,6 +17,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     library: Annotated[Path | None, typer.Option(help="The library's file; default: WATCHWORD_LIBRARY.")] = None,
     model: Model = None,
+    offline: Offline = False,
     queue: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum length of the queue.")] = 16,
     max_megabytes: Annotated[float, typer.Option(min=0.001, help="Largest accepted upload.")] = 2000.0,
     max_hours: Annotated[float, typer.Option(min=0.001, help="Longest accepted video.")] = 4.0,
