@@ -30,6 +30,7 @@ from watchword.text.sentences import never_last, without_loose_end
 from watchword.text.vocabulary import Vocabulary
 from watchword.types import AttentionHead, Clip, FloatArray, Hypothesis, StreamArrays, StreamName
 from watchword.video import read_timeline
+from watchword.video.inputs import VideoInput, as_file
 
 Arrays = Mapping[str, StreamArrays]
 NO_END = -10.0  # log probability of an end token that was not generated
@@ -112,18 +113,25 @@ class Captioner:
 
     def describe(
         self,
-        video: str | Path,
+        video: VideoInput,
         *,
         top: int = 1,
         beam: int = 5,
         min_confidence: float = 0.0,
         timeline: bool | None = None,
+        rate: float | None = None,
     ) -> Description:
         """One caption for a short video, a timeline for one of more than 40 seconds; `timeline` overrides this.
 
-        `top` captions for each segment. Segments whose best caption has less than `min_confidence` are left out.
+        `video` is a path, bytes, a file object, or frames (F, H, W, 3) with their `rate` a second. `top` captions for
+        each segment. Segments whose best caption has less than `min_confidence` are left out.
         """
-        return describe_video(self, Path(video), DescribeOptions(top, beam, timeline, min_confidence))
+        return self.describe_input(video, DescribeOptions(top, beam, timeline, min_confidence), rate)
+
+    def describe_input(self, video: VideoInput, options: DescribeOptions, rate: float | None = None) -> Description:
+        with as_file(video, rate) as (path, name):
+            found = describe_video(self, path, options)
+        return replace(found, video=name, warnings=tuple(line.replace(str(path), str(name)) for line in found.warnings))
 
     @cached_property
     def extraction(self) -> Extraction:

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from watchword.atomic_io import DiskFull
 from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE
 from watchword.config import Settings
-from watchword.errors import WatchwordError, unknown
+from watchword.errors import DiskFull, WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.networks import (
     AUDIO_BACKBONES,

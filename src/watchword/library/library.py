@@ -34,8 +34,11 @@ VIDEO_COLUMNS = """
 class Library:
     """Videos by number. Any thread, and any number of processes, may use one file at the same time."""
 
-    def __init__(self, path: Path, encoder: Callable[[], Encoder] = minilm) -> None:
-        self.file = Database(path)
+    def __init__(self, path: Path | str | None = None, encoder: Callable[[], Encoder] = minilm) -> None:
+        """Its file; the default is the user's own library."""
+        from watchword.library import default_path
+
+        self.file = Database(Path(path) if path else default_path())
         self.encoder = encoder  # loaded for the first semantic search
 
     @property
