@@ -1,5 +1,6 @@
 """Many videos: one after the other, in several processes of this machine, or on a Ray cluster."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +11,9 @@ from watchword.captioning.bundle import SHIPPED, missing_weights
 from watchword.captioning.description import Description
 from watchword.captioning.journal import DescribeJob, Journal, VideoProgress
 from watchword.captioning.pipeline import DescribeOptions
+from watchword.documents import parse_json
 from watchword.errors import WatchwordError
+from watchword.video import shown
 from watchword.video.inputs import VideoInput, name_of
 from watchword.workers import Lost, cores, run_local, run_ray
 
@@ -69,6 +72,21 @@ def portable_name(captioner: "Captioner") -> str:
         captioner.extraction.load()
     folder = captioner.bundle.folder
     return folder.name if folder.parent == SHIPPED else str(folder.absolute())
+
+
+def without_lines(target: Path | None, videos: Sequence[Path]) -> list[Path]:
+    """The videos that have no line in a file of JSON lines; half a line of a killed job is removed."""
+    if target is None or not target.exists():
+        return list(videos)
+    content = target.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    try:
+        known = {str(parse_json(line.decode())["video"]) for line in whole.splitlines()}
+    except (ValueError, KeyError, TypeError) as error:
+        raise WatchwordError(f"{target} has a line that is no description ({error}): name another --output") from error
+    if len(whole) < len(content):
+        os.truncate(target, len(whole))
+    return [video for video in videos if shown(video) not in known]
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------

@@ -114,6 +114,17 @@ def as_json(descriptions: Sequence[Description], errors: Sequence[tuple[Path, st
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
+def json_line(description: Description) -> str:
+    """One line for one video, with the captioner; otherwise as in the document for all videos."""
+    values = {"schema": SCHEMA, "captioner": description.captioner, **video_values(description)}
+    return json.dumps(values, ensure_ascii=False)
+
+
+def error_line(video: Path, error: str) -> str:
+    """The line of a video that could not be described."""
+    return json.dumps({"schema": SCHEMA, "video": shown(video), "error": error}, ensure_ascii=False)
+
+
 def video_values(description: Description) -> dict[str, Any]:
     values: dict[str, Any] = rounded(
         {
