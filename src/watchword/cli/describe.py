@@ -142,7 +142,7 @@ def describe(
             journal.close()
             failed = failed or writer.has_errors
     if captioner.captioner is not None and model is None:
-        print_message(f"captions by {captioner.captioner.name}; --model, or watchword models use NAME, takes another")
+        print_message(f"captions by {captioner.captioner.name}; watchword captioner shows others and keeps your choice")
     if captioner.hint:
         print_message(captioner.hint)
     if failed:

@@ -79,6 +79,8 @@ def add(
     print_message(f"{adding.library.path}: {adding.summary()}")
     if adding.num_added:
         embed_if_possible(adding.library)
+    if adding.captioner.captioner is not None and model is None:
+        print_message(f"captions by {adding.captioner.captioner.name}")
     if adding.captioner.hint:
         print_message(adding.captioner.hint)
     if adding.num_failed:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 import watchword
 from watchword.cli._shared import leave, print_message
+from watchword.cli.captioner import captioner
 from watchword.cli.compare import compare
 from watchword.cli.describe import describe
 from watchword.cli.evaluate import evaluate
@@ -132,7 +133,7 @@ def _root(
 
 
 COMMANDS = {
-    "Videos": (describe, explain, search, library, serve),
+    "Videos": (describe, explain, search, library, serve, captioner),
     "Captioners": (train, evaluate, score, compare, calibrate, export),
     "Features and models": (features, weights, models),
     "Research": (research,),
