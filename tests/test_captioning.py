@@ -29,6 +29,7 @@ from tests.videos import numbered, write_video
 from watchword.captioning import captioner as captioner_module
 from watchword.captioning.bundle import SHIPPED, CaptionerBundle, shipped
 from watchword.captioning.captioner import Captioner
+from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Caption, Description, Segment, Word, segment_from_dict, segment_to_dict
 from watchword.captioning.merge import chapters, merge_similar
 from watchword.captioning.pipeline import DescribeOptions, caption_video
@@ -40,7 +41,7 @@ from watchword.captioning.segmentation import (
     segment_video,
     trim_heap,
 )
-from watchword.captioning.writers import as_csv, as_json, srt, vtt, vtt_chapters
+from watchword.captioning.writers import as_csv, as_guess, as_json, segment_lines, srt, vtt, vtt_chapters
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
@@ -188,7 +189,7 @@ def test_one_video_prints_one_caption(captioner: Path, opened: Captioner, clip: 
     done = run(clip, "--model", captioner)
     assert done.exit_code == 0, done.output
     found = opened.describe(clip)
-    assert done.stdout == f"{found.caption} ({found.confidence:.2f})\n"
+    assert done.stdout == f"{as_guess(found.segments[0].best)}\n"
 
 
 def test_a_bad_file_is_reported_and_stops_nobody(captioner: Path, clip: Path, tmp_path: Path) -> None:
@@ -667,6 +668,13 @@ def test_a_segment_comes_back_from_what_is_written_of_it() -> None:
         1.0, 2.5, (Caption((Word("a", 0.25, {"motion": 1.5}), Word("dog", 0.5)), 0.75), ODD.segments[2].best)
     )
     assert segment_from_dict(json.loads(json.dumps(segment_to_dict(segment)))) == segment
+
+
+def test_a_caption_without_much_confidence_is_shown_as_a_guess() -> None:
+    words = (Word("a", 1.0), Word("dog", 0.9))
+    sure, unsure = (Caption(words, confidence) for confidence in (UNSURE, UNSURE - 0.01))
+    assert segment_lines(Segment(0, 1, (sure, unsure)), is_timeline=False) == ["a dog (0.30)", "or: a dog (0.29)"]
+    assert segment_lines(Segment(0, 1, (unsure,)), is_timeline=False) == ["a dog? (unsure, 0.29)"]
 
 
 def test_csv_has_a_row_for_each_segment() -> None:

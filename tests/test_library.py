@@ -641,6 +641,10 @@ def test_videos_are_listed_found_and_removed_by_number(
             }
         ],
     }
+    with library.file.writing() as connection:
+        connection.execute("UPDATE segments SET confidence = 0.21")
+    guess = "beach.mp4  0:00:00  a man is playing a guitar? (unsure, 0.21)\n"
+    assert watchword("search", "guitars", library=library).stdout == guess
     few = watchword("search", "a", "--limit", "1", library=library)
     assert few.stderr == "watchword: 1 of 2 segments; more with --limit and --offset\n"
     none = watchword("search", "zebra", library=library)

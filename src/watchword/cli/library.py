@@ -109,7 +109,7 @@ def list_videos(
     from rich.table import Table
     from rich.text import Text
 
-    from watchword.captioning.writers import clock
+    from watchword.captioning.writers import certainty, clock
 
     table = Table(box=None, header_style="bold")
     for column in ("number", "length", "segments"):
@@ -117,7 +117,7 @@ def list_videos(
     table.add_column("video", overflow="fold")
     table.add_column("caption", overflow="fold")
     for row in rows:
-        caption = f"{row.caption} ({row.confidence:.2f})" if row.num_segments else "-"
+        caption = f"{row.caption}{certainty(row.confidence)}" if row.num_segments else "-"
         table.add_row(str(row.id), clock(row.seconds), str(row.num_segments), Text(row.name), Text(one_line(caption)))
     Console(highlight=False).print(table)
     if total > len(rows):
@@ -232,7 +232,7 @@ class Adding:
         return video.error
 
     def keep(self, video: "VideoProgress", identity: str) -> None:
-        from watchword.captioning.writers import with_confidence
+        from watchword.captioning.writers import as_guess
         from watchword.explain.attention import Explanation
         from watchword.video import shown
 
@@ -242,7 +242,7 @@ class Adding:
         self.num_added += 1
         for warning in description.warnings:
             print_message(f"warning: {warning}")
-        caption = with_confidence(description.best) if description.best else "no caption is confident enough"
+        caption = as_guess(description.best) if description.best else "no caption is confident enough"
         count = "" if description.is_whole else f"{len(description.segments)} segments, "
         typer.echo(f"{shown(path)}: {count}{one_line(caption)}")
 
@@ -336,14 +336,14 @@ def show(hits: "Sequence[Hit]", library: "Library") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from watchword.captioning.writers import clock
+    from watchword.captioning.writers import certainty, clock
 
     console = Console(highlight=False, soft_wrap=True)
     for hit in hits:
         line = Text.assemble(named(hit, library), f"  {clock(hit.start)}  ")
         for text, is_match in hit.pieces:
             line.append(one_line(text), "bold" if is_match else "")
-        console.print(line.append(f" ({hit.confidence:.2f})"))
+        console.print(line.append(certainty(hit.confidence)))
 
 
 def named(hit: "Hit", library: "Library") -> "Text":
