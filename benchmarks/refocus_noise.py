@@ -3,7 +3,7 @@
     python benchmarks/refocus_noise.py runs/shapes_kbigru data/search/truth.jsonl    # half a minute on one core
 
 The encoder of a run of `refocus` is frozen; refocusing modules with new weights, one a seed, learn from Gaussian noise
-in place of R_e - R_e-1, as long as the joint phase of recipes/shapes_refocus.toml. Printed: how often the key frame
+in place of R_e - R_e-1, as long as the joint phase of shapes/refocus. Printed: how often the key frame
 of a test video lies in its event before and after, and the mean alpha of the key frame.
 """
 

@@ -1,7 +1,10 @@
 """Benchmarks: found below one data folder, used as far as they are at hand, and every run says how far that is."""
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +21,7 @@ from watchword.data.benchmarks import (
     read_clips,
     settings_of,
     store_path,
+    take_inventory,
 )
 from watchword.errors import WatchwordError
 from watchword.features.extraction import prepare
@@ -275,3 +279,42 @@ def test_the_keys_of_the_benchmarks_features_stay(tmp_path: Path) -> None:
         "audio": "1d9e1fb7",
     }
     assert BENCHMARKS["msvd"].settings == BENCHMARKS["msrvtt"].settings
+
+
+def check(*words: object) -> Any:
+    return CliRunner().invoke(app, ["data", "check", *map(str, words)])
+
+
+def test_a_benchmark_is_counted_and_what_is_missing_is_told(root: Path) -> None:
+    done = check("msvd")
+    assert done.exit_code == 1
+    assert re.search(r"official\W+1,200\W+100\W+670", done.stdout)
+    rows = [json.loads(line) for line in (root / "msvd" / "captions.jsonl").read_text().splitlines()]
+    splits = Counter(row["split"] for row in rows)
+    assert re.search(rf"captions\W+{splits['train']}\W+{splits['val']}\W+{splits['test']}", done.stdout)
+    less = (splits[split] - 1 for split in ("train", "val", "test"))  # the first of each split has no features
+    assert re.search(r"appearance\W+{}\W+{}\W+{}".format(*less), done.stdout)
+    assert f"missing: captions of {1200 - splits['train']:,} train videos" in done.stdout
+    assert f"missing: 40 videos, such as clips/{rows[0]['video']}.mp4" in done.stdout
+    assert "features extract" not in done.stdout
+
+
+def test_a_folder_elsewhere_is_counted_without_the_data_folder(tmp_path: Path) -> None:
+    write_shapes(tmp_path / "mine", ShapesConfig(count=10))
+    (tmp_path / "mine" / "clips").mkdir()
+    rows = [json.loads(line) for line in (tmp_path / "mine" / "captions.jsonl").read_text().splitlines()]
+    (tmp_path / "mine" / "clips" / f"{rows[0]['video']}.avi").touch()
+    done = check("msvd", tmp_path / "mine")
+    assert "missing: 9 videos" in done.stdout
+    assert "missing: features: watchword features extract --benchmark msvd" in done.stdout
+    assert "there is no folder" in str(check("msvd", tmp_path / "nowhere").exception)
+    assert "did you mean 'msvd'" in str(check("msdv").exception)
+
+
+def test_the_real_msvd_is_counted() -> None:
+    folder = SHARED / "msvd"
+    if not folder.is_dir():
+        pytest.skip(f"no real data in {folder}")
+    found = take_inventory("msvd", folder)
+    assert found.captioned == found.sizes
+    assert (found.num_captions, sum(found.with_video.values())) == (80837, 1901)  # two of the 80,839 captions are blank

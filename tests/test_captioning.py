@@ -29,6 +29,7 @@ from tests.videos import numbered, write_video
 from watchword.captioning import captioner as captioner_module
 from watchword.captioning.bundle import SHIPPED, CaptionerBundle, shipped
 from watchword.captioning.captioner import Captioner
+from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Caption, Description, Segment, Word, segment_from_dict, segment_to_dict
 from watchword.captioning.merge import chapters, merge_similar
 from watchword.captioning.pipeline import DescribeOptions, caption_video
@@ -40,7 +41,7 @@ from watchword.captioning.segmentation import (
     segment_video,
     trim_heap,
 )
-from watchword.captioning.writers import as_csv, as_json, srt, vtt, vtt_chapters
+from watchword.captioning.writers import as_csv, as_guess, as_json, segment_lines, srt, vtt, vtt_chapters
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
@@ -199,7 +200,7 @@ def test_one_video_prints_one_caption(captioner: Path, opened: Captioner, clip: 
     done = run(clip, "--model", captioner)
     assert done.exit_code == 0, done.output
     found = opened.describe(clip)
-    assert done.stdout == f"{found.caption} ({found.confidence:.2f})\n"
+    assert done.stdout == f"{as_guess(found.segments[0].best)}\n"
 
 
 def test_a_bad_file_is_reported_and_stops_nobody(captioner: Path, clip: Path, tmp_path: Path) -> None:
@@ -680,6 +681,13 @@ def test_a_segment_comes_back_from_what_is_written_of_it() -> None:
     assert segment_from_dict(json.loads(json.dumps(segment_to_dict(segment)))) == segment
 
 
+def test_a_caption_without_much_confidence_is_shown_as_a_guess() -> None:
+    words = (Word("a", 1.0), Word("dog", 0.9))
+    sure, unsure = (Caption(words, confidence) for confidence in (UNSURE, UNSURE - 0.01))
+    assert segment_lines(Segment(0, 1, (sure, unsure)), is_timeline=False) == ["a dog (0.30)", "or: a dog (0.29)"]
+    assert segment_lines(Segment(0, 1, (unsure,)), is_timeline=False) == ["a dog? (unsure, 0.29)"]
+
+
 def test_csv_has_a_row_for_each_segment() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv([ODD]))))
     assert [row["caption"] for row in rows][1:] == ["a man's dog", "the end"]
@@ -707,6 +715,17 @@ def test_a_folder_gets_a_file_for_each_video(captioner: Path, clip: Path, long_v
     assert done.exit_code == 0, done.output
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"clip.chapters.vtt", "long.chapters.vtt"}
+
+
+def test_outputs_mirror_the_folders_of_the_videos(captioner: Path, clip: Path, tmp_path: Path) -> None:
+    for name in ("day1/IMG_1.mp4", "day2/IMG_1.mp4", "day2/IMG_1.mkv"):
+        (tmp_path / "camera" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "camera" / name).write_bytes(clip.read_bytes())
+    words = ("--model", captioner, "--output", tmp_path / "out", "--explain", tmp_path / "pages")
+    assert run(tmp_path / "camera", *words).exit_code == 0
+    names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
+    assert names == {"day1/IMG_1.txt", "day2/IMG_1.mp4.txt", "day2/IMG_1.mkv.txt"}
+    assert (tmp_path / "pages" / "day1" / "IMG_1.html").exists()
 
 
 # --- stopping and going on -----------------------------------------------------------------------------------------

@@ -31,10 +31,9 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A reader's folder: the recipes of the clone, and the files that the documents speak of, small."""
+    """A reader's folder: the files that the documents speak of, small."""
     folder = tmp_path / "desk"
-    shutil.copytree(ROOT / "recipes", folder / "recipes")
-    (folder / "holiday").mkdir()
+    (folder / "holiday").mkdir(parents=True)
     rows = [f"video{number},a dog runs along the beach" for number in range(12)]
     (folder / "holiday" / "captions.csv").write_text("\n".join(["video,caption", *rows]))
     random = np.random.default_rng(0)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
@@ -25,8 +27,8 @@ from watchword.cli.main import app
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module
-from watchword.features.executors import PATIENCE, extract_local, extract_ray
-from watchword.features.extraction import Extraction, Job, VideoFile, ahead, find_videos, prepare
+from watchword.features.executors import extract_local, extract_ray
+from watchword.features.extraction import Extraction, Job, VideoFile, ahead, content_of, find_videos, prepare
 from watchword.features.extractors import EXTRACTORS
 from watchword.features.networks import (
     AUDIO_BACKBONES,
@@ -41,6 +43,7 @@ from watchword.features.specs import ImageSpec, RegionSpec
 from watchword.features.store import Store, settings_key
 from watchword.types import StreamArrays
 from watchword.video import Timeline
+from watchword.workers import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 
@@ -319,19 +322,28 @@ def test_videos_are_found_in_folders_by_patterns_and_by_name(tmp_path: Path) -> 
     for name in ("a.mp4", "below/b.WEBM", "below/notes.txt", "c.mp4"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [video.video for video in find_videos([str(tmp_path)])] == ["a", "b", "c"]
+    assert [video.video for video in find_videos([str(tmp_path)])] == ["a", "below/b", "c"]
     assert [video.video for video in find_videos([f"{tmp_path}/*.mp4", f"{tmp_path}/a.mp4"])] == ["a", "c"]
     assert [video.video for video in find_videos([f"{tmp_path}/below/notes.txt"])] == ["notes"]
     with pytest.raises(WatchwordError, match="no file matches"):
         find_videos([f"{tmp_path}/*.avi"])
 
 
-def test_two_videos_with_one_name_are_refused(tmp_path: Path) -> None:
-    for name in ("one/clip.mp4", "two/clip.mp4"):
-        (tmp_path / name).parent.mkdir()
+def test_a_video_is_called_by_its_path_below_the_folder_that_is_named(tmp_path: Path) -> None:
+    for name in ("one/clip.mp4", "two/clip.mp4", "two/same.mp4", "two/same.mov"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    with pytest.raises(WatchwordError, match="would both be called 'clip'"):
-        find_videos([str(tmp_path)])
+    everything = ["one/clip", "two/clip", "two/same.mov", "two/same.mp4"]
+    assert [video.video for video in find_videos([str(tmp_path)])] == everything
+    assert [video.video for video in find_videos([f"{tmp_path}/one", f"{tmp_path}/two"])] == [
+        "one/clip", "two/clip", "same.mov", "same.mp4",
+    ]  # fmt: skip
+    (tmp_path / "two" / "clip.mp4").unlink()
+    names = ["clip", "same.mov", "same.mp4"]  # that of clip.mp4 alone, whatever else is named
+    assert [video.video for video in find_videos([f"{tmp_path}/one", f"{tmp_path}/two"])] == names
+    (tmp_path / "two" / "clip.mp4").touch()
+    assert [video.video for video in find_videos([f"{tmp_path}/*/clip.mp4"])] == ["one/clip", "two/clip"]
+    assert [video.video for video in find_videos([f"{tmp_path}/one", f"{tmp_path}/one/../one/clip.mp4"])] == ["clip"]
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -381,6 +393,35 @@ def test_what_is_there_is_skipped_and_made_again_when_asked(video: Path, tmp_pat
     more = extract(*words[:-2], "--settings", "appearance.time_steps=3", "--workers", 1)
     assert "1 videos extracted" in more.output  # other numbers beside the first
     assert len(Store(tmp_path).keys("appearance")) == 2
+
+
+def test_videos_of_one_name_in_two_folders_are_extracted(video: Path, tmp_path: Path) -> None:
+    other = write_video(tmp_path / "other.mp4", [numbered(index) for index in range(7)])
+    for name, source in (("day1", video), ("day2", other)):
+        (tmp_path / "videos" / name).mkdir(parents=True)
+        (tmp_path / "videos" / name / "IMG_1.mp4").write_bytes(source.read_bytes())
+    store = tmp_path / "store"
+    assert "2 videos extracted" in extract(tmp_path / "videos", "--store", store, *SMALL).output
+    assert Store(store).videos("appearance") == ["day1/IMG_1", "day2/IMG_1"]
+    assert "1 videos extracted" in extract(tmp_path / "videos" / "day1", "--store", store, *SMALL).output
+    done = extract(tmp_path / "videos" / "day2", "--store", store, *SMALL)  # would be called IMG_1 as well
+    assert done.exit_code == 1
+    assert "0 videos extracted, 0 were there before, 1 failed" in done.output
+    assert f"{store} has another video 'IMG_1'" in done.output
+    assert "1 videos extracted" in extract(tmp_path / "videos" / "day2", "--store", store, *SMALL, "--overwrite").output
+
+
+def test_a_store_of_before_has_no_fingerprints_and_is_taken_as_it_is(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "clip.mp4", [numbered(index) for index in range(9)])
+    words = (video, "--store", tmp_path / "store", *SMALL)
+    extract(*words)
+    (path,) = (tmp_path / "store").rglob("clip.safetensors")
+    with safe_open(path, "numpy") as file:
+        tensors, header = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    assert header.pop("content") == content_of(video)
+    save_file(tensors, path, header)
+    write_video(video, [numbered(index) for index in range(7)])
+    assert "1 were there before, 0 failed" in extract(*words).output
 
 
 def test_a_damaged_video_is_extracted_and_warned_of(tmp_path: Path) -> None:

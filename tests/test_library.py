@@ -132,7 +132,7 @@ def test_a_video_is_known_by_its_place_size_and_time(library: Library, tmp_path:
     assert library.find(identity_of(source)) == number
     os.utime(source, ns=(1, 1))
     assert library.find_file(source) is None
-    library.move(number, source)
+    library.move(number, source, "clip.mp4")
     assert library.find_file(source) == number
     with pytest.raises(WatchwordError, match="no such file, or not a file"):
         identity_of(Path("/dev/zero"))
@@ -598,6 +598,20 @@ def test_a_folder_is_added_once_however_often_and_a_bad_video_does_not_stop_it(
     assert (done.exit_code, len(stub.calls), library.count()) == (0, asked + 1, 2)
 
 
+def test_videos_of_one_name_in_two_folders_are_told_apart(
+    videos: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(Stub("a dog runs"), monkeypatch)
+    (videos / "beach.mp4").rename(videos / "dune.mp4")
+    assert watchword("library", "add", videos, library=library).exit_code == 0
+    assert sorted(row.name for row in library.videos()) == ["below/dune.mp4", "dune.mp4"]
+    found = watchword("search", "dog", library=library).stdout.splitlines()
+    assert {line.split()[0] for line in found} == {"below/dune.mp4", "dune.mp4"}
+    (videos / "below" / "dune.mp4").rename(videos / "below" / "sand.mp4")
+    assert watchword("library", "add", videos, library=library).stderr.endswith("0 videos added, 2 known already\n")
+    assert sorted(row.name for row in library.videos()) == ["below/sand.mp4", "dune.mp4"]
+
+
 def test_videos_are_listed_found_and_removed_by_number(
     videos: Path, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,6 +641,10 @@ def test_videos_are_listed_found_and_removed_by_number(
             }
         ],
     }
+    with library.file.writing() as connection:
+        connection.execute("UPDATE segments SET confidence = 0.21")
+    guess = "beach.mp4  0:00:00  a man is playing a guitar? (unsure, 0.21)\n"
+    assert watchword("search", "guitars", library=library).stdout == guess
     few = watchword("search", "a", "--limit", "1", library=library)
     assert few.stderr == "watchword: 1 of 2 segments; more with --limit and --offset\n"
     none = watchword("search", "zebra", library=library)

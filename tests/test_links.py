@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from watchword.cli.main import app
+from watchword.config import shipped_recipes
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -86,3 +87,6 @@ def test_scripts_and_recipes_that_a_document_names_are_there(document: Path) -> 
         return
     named = re.findall(r"\b(?:benchmarks|recipes|examples)/\w+\.(?:py|toml|ipynb|conf)\b", document.read_text("utf-8"))
     assert not [name for name in named if not (ROOT / name).exists()]
+    trained = [words[1] for words in command_lines(document) if words[0] == "train" and "/" in words[1]]
+    shown = re.findall(r"`((?:msvd|msrvtt|shapes)/\w+)`", document.read_text("utf-8"))
+    assert {*trained, *shown} - {name for name in trained if name.endswith(".toml")} <= shipped_recipes().keys()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from watchword.config import read_recipe, write_toml
+from watchword.config import check_paths, find_recipe, read_recipe, recipe_name, shipped_recipes, write_toml
 from watchword.errors import WatchwordError
 from watchword.models import read_model_config
 
-RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+RECIPES = [*sorted((Path(__file__).parents[1] / "recipes").glob("*.toml")), *shipped_recipes().values()]
 TEXT = """
 [data]
 captions = "captions.jsonl"
@@ -105,11 +105,51 @@ def test_tables_within_lists_are_written_as_toml() -> None:
     assert tomllib.loads(write_toml(values)) == values
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", RECIPES, ids=recipe_name)
 def test_every_recipe_of_the_project_is_valid(file: Path) -> None:
     recipe = read_recipe(file)
     read_model_config(recipe.model)
     assert recipe.about
+
+
+@pytest.mark.parametrize("name", ["shapes", "msvd/soft_attention", "recipes/msvd_soft_attention.toml"])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_shipped_recipe_is_found_by_its_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shapes").mkdir()  # a folder of the same name is no recipe
+    monkeypatch.chdir(tmp_path)
+    path = find_recipe(name)
+    assert recipe_name(path) == ("shapes" if name == "shapes" else "msvd_soft_attention")
+    assert read_recipe(path).about
+
+
+def test_the_former_name_of_a_shipped_recipe_is_reported() -> None:
+    with pytest.warns(FutureWarning, match="is now called msvd/stats"):
+        find_recipe("recipes/msvd_stats.toml")
+
+
+def test_a_file_of_ones_own_is_a_recipe(path: Path) -> None:
+    assert find_recipe(str(path)) == path
+    assert recipe_name(path) == "recipe"
+
+
+def test_an_unknown_name_gives_the_nearest_shipped_recipe() -> None:
+    with pytest.raises(WatchwordError, match=r"did you mean 'msvd/soft_attention'"):
+        read_recipe(find_recipe("msvd/soft_atention"))
+
+
+def test_paths_of_a_shipped_recipe_are_relative_to_the_working_folder() -> None:
+    recipe = read_recipe(find_recipe("shapes"))
+    assert recipe.data.captions == Path("data/shapes/captions.jsonl")
+    assert read_recipe(find_recipe("msvd/rewards")).init_from == Path("runs/msvd_soft_attention")
+
+
+def test_a_missing_path_names_the_setting_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = read_recipe(find_recipe("shapes"))
+    with pytest.raises(WatchwordError, match=r"make it with watchword research shapes .*set data\.captions=PATH"):
+        check_paths(recipe)
+    with pytest.raises(WatchwordError, match=r"^init_from: there is no .*; set init_from=PATH$"):
+        check_paths(read_recipe(find_recipe("msvd/rewards")))
 
 
 OLD = """
@@ -150,7 +190,7 @@ def test_old_keys_and_names_are_read_with_a_warning(path: Path) -> None:
     assert "model.name = 'gist' of recipes is now called 'embedding_conditioned'" in said
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECIPES, ids=recipe_name)
 @pytest.mark.filterwarnings("error::FutureWarning")
 def test_our_recipes_have_no_old_keys(path: Path) -> None:
     read_recipe(path)

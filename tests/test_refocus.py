@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tests.conftest import noise_stream
 from watchword.cli.main import app
-from watchword.config import Recipe, read_recipe
+from watchword.config import Recipe, find_recipe, read_recipe
 from watchword.data.dataset import Features
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
@@ -505,7 +505,7 @@ def test_two_processes_remember_the_rewards_of_one(search: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("benchmark", ["msvd", "msrvtt"])
 def test_the_recipe_holds_the_schedule_of_the_paper(benchmark: str) -> None:
-    recipe = read_recipe(Path(__file__).parents[1] / "recipes" / f"{benchmark}_refocus.toml")
+    recipe = read_recipe(find_recipe(f"{benchmark}/refocus"))
     names = ["first_pass", "refocusing", "fixed_focus", "reinforce"]
     assert [phase.loss["name"] for phase in recipe.phases] == names
     assert recipe.phases[0].epochs == 5

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "watchword"
 # command is a command.
 LAYERS = (
     {"errors", "types", "tensors", "documents"},
-    {"config", "preferences", "atomic_io", "downloads"},
+    {"config", "preferences", "atomic_io", "downloads", "workers"},
     {"text", "video", "layers", "decoding"},
     {"backbones", "models", "metrics"},
     {"features", "losses"},
@@ -32,6 +32,7 @@ WITHOUT_TORCH = {
     "downloads",
     "config",
     "preferences",
+    "workers",
     "text",
     "video",
     "metrics",

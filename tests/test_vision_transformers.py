@@ -255,7 +255,7 @@ class CountingNetwork(nn.Module):
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> CountingNetwork:
     network = CountingNetwork()
-    backbone = Backbone(lambda source: network, 64, layers=("early", "grid"), is_graph=True)
+    backbone = Backbone(lambda source, device: network, 64, layers=("early", "grid"), is_graph=True)
     monkeypatch.setitem(IMAGE_BACKBONES, "counting", backbone)
     monkeypatch.setattr("watchword.features.networks.WITHOUT_WEIGHTS", {"counting", "boxes"})
 

@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from watchword.errors import DiskFull as DiskFull
 from watchword.errors import WatchwordError
-
-
-class DiskFull(WatchwordError):  # noqa: N818
-    """No space is left for what is to be written."""
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:

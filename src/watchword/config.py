@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from math import exp
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -130,6 +131,7 @@ class Data(Settings):
     benchmark: str | None = None  # msvd or msrvtt: its captions and features; or name your own ...
     captions: Path | None = None  # ... captions and ...
     store: Path | None = None  # ... feature store
+    made_by: str = ""  # the command that makes them, where there is one
     streams: tuple[str, ...] = Field(("appearance",), min_length=1)
     optional_streams: tuple[str, ...] = ()  # of these streams, those that a video may lack
     min_count: int = Field(2, ge=1)
@@ -258,24 +260,77 @@ def relative_to(recipe: Recipe, folder: Path) -> dict[str, Any]:
     return values
 
 
+# --- recipe files ----------------------------------------------------------------------------------------------------
+
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that are installed with the package, by name: `shapes`, `msvd/soft_attention`."""
+    files = sorted(RECIPES.rglob("*.toml"))
+    return {path.relative_to(RECIPES).with_suffix("").as_posix(): path for path in files}
+
+
+def find_recipe(name: str | Path) -> Path:
+    """A shipped recipe by its name, or a file. `recipes/msvd_stats.toml`, as before 0.2, is `msvd/stats`."""
+    known, path = shipped_recipes(), Path(name)
+    if str(name) in known:
+        return known[str(name)]
+    former = {name.replace("/", "_"): name for name in known}
+    if path.parent.name == "recipes" and path.stem in former and not path.exists():
+        new = former[path.stem]
+        warnings.warn(f"the recipe {path} is now called {new}; the old name goes in a later release", FutureWarning, 3)
+        return known[new]
+    return path
+
+
+def recipe_name(path: Path) -> str:
+    """The name of its run folder: `msvd_stats` for the shipped recipe `msvd/stats`, else the stem of the file."""
+    return "_".join(path.relative_to(RECIPES).with_suffix("").parts) if _is_shipped(path) else path.stem
+
+
+def _is_shipped(path: Path) -> bool:
+    return path.is_relative_to(RECIPES)
+
+
 def read_recipe(path: Path, words: Sequence[str] = ()) -> Recipe:
-    """A recipe file with `key=value` overrides. Relative paths in the file are relative to the file."""
+    """A recipe file with `key=value` overrides.
+
+    Relative paths in a file are relative to the file; in a shipped recipe and in overrides to the working folder.
+    """
     try:
         values = parse_toml(path.read_text("utf-8"))
     except FileNotFoundError as error:
-        near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.toml")] or ["no recipe there"])
-        raise WatchwordError(f"no recipe {path}{near}") from error
+        raise WatchwordError(f"no recipe {path}{_nearest(path)}") from error
     except (ValueError, OSError) as error:
         raise WatchwordError(f"cannot read recipe {path}: {error}") from error
     rename_keys(values)
+    folder = Path() if _is_shipped(path) else path.parent
     for table, key in _PATHS:
         section = values.get(table) if table else values
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = os.path.normpath(path.parent / section[key])
+            section[key] = os.path.normpath(folder / section[key])
     for word in words:
         _override(values, word)
     rename_keys(values)  # of the overrides
     return Recipe.read(values, str(path))
+
+
+def _nearest(path: Path) -> str:
+    files = [other.name for other in path.parent.glob("*.toml")]
+    close = get_close_matches(path.name, files, n=1) or get_close_matches(str(path), shipped_recipes(), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ": watchword train --list shows those that come with Watchword"
+
+
+def check_paths(recipe: Recipe) -> None:
+    """Every file and folder that a recipe names is there; the error names the setting to change."""
+    for table, key in _PATHS:
+        path: Path | None = getattr(recipe.data if table else recipe, key)
+        if path is not None and not path.exists():
+            name = f"{table}.{key}" if table else key
+            command = f"make it with {recipe.data.made_by}, or " if table and recipe.data.made_by else ""
+            raise WatchwordError(f"{name}: there is no {path}; {command}set {name}=PATH")
 
 
 def _override(values: dict[str, Any], word: str) -> None:

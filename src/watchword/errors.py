@@ -20,6 +20,10 @@ class WeightsMissing(WatchwordError):  # noqa: N818
     """Pretrained weights are not on this machine and cannot be fetched."""
 
 
+class DiskFull(WatchwordError):  # noqa: N818
+    """No space is left for what is to be written."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` when a known name is close, otherwise the list of what there is."""
     names = sorted(known)

@@ -106,7 +106,7 @@ class TorchvisionDetector(nn.Module):
     def forward(self, pictures: Tensor) -> list[dict[str, Tensor]]:
         height, width = pictures.shape[1:3]
         found: list[dict[str, Any]] = self.network(list(pictures.permute(0, 3, 1, 2).float() / 255))
-        side = torch.tensor([width, height, width, height])
+        side = torch.tensor([width, height, width, height], device=pictures.device)
         return [{"boxes": one["boxes"] / side, "scores": one["scores"], "classes": one["labels"]} for one in found]
 
     @torch.no_grad()

@@ -73,11 +73,11 @@ IMAGENET_STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class ClipVitB16(nn.Module):
     """CLIP's image encoder. Its embedding lies in the space that CLIP's texts share."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, device: str = "cpu") -> None:
         super().__init__()
         blocks = {f"block{number}": f"/vision_model/encoder/layers.{number - 1}/Add_1_output_0" for number in (3, 6, 9)}
         outputs = {"pooled": "image_embeds", "block12": "onnx::Gather_1524"}
-        self.graph = OnnxGraph(path, outputs, blocks)
+        self.graph = OnnxGraph(path, outputs, blocks, device)
         self.normalize = ImageNormalizer(*CLIP_STATISTICS)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
@@ -95,9 +95,9 @@ class ClipVitB16(nn.Module):
 class DinoV2S14(nn.Module):
     """DINOv2, small: trained on pictures alone, without texts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, device: str = "cpu") -> None:
         super().__init__()
-        self.graph = OnnxGraph(path, {}, {"tokens": "/norm/Add_1_output_0"})
+        self.graph = OnnxGraph(path, {}, {"tokens": "/norm/Add_1_output_0"}, device)
         self.normalize = ImageNormalizer(*IMAGENET_STATISTICS)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
@@ -108,9 +108,9 @@ class DinoV2S14(nn.Module):
 class TinyVit5M(nn.Module):
     """TinyViT: a quarter of CLIP's cost."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, device: str = "cpu") -> None:
         super().__init__()
-        self.graph = OnnxGraph(path, {"pooled": "output"}, {"grid": "/stages/stages.3/Transpose_1_output_0"})
+        self.graph = OnnxGraph(path, {"pooled": "output"}, {"grid": "/stages/stages.3/Transpose_1_output_0"}, device)
         self.normalize = ImageNormalizer(*IMAGENET_STATISTICS)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
@@ -141,10 +141,10 @@ class OnnxGraph:
     batch, so an image's features would depend on the images beside it.
     """
 
-    def __init__(self, path: Path, outputs: dict[str, str], inner: dict[str, str]) -> None:
+    def __init__(self, path: Path, outputs: dict[str, str], inner: dict[str, str], device: str = "cpu") -> None:
         names = outputs | inner  # ours -> the graph's own; `inner` are not yet outputs of the graph
         self.names, self.tensors = tuple(names), list(names.values())
-        self.session = _session(path, list(inner.values()))
+        self.session = _session(path, list(inner.values()), device)
         self.input: str = self.session.get_inputs()[0].name
 
     def __call__(self, images: Tensor) -> dict[str, Tensor]:
@@ -184,7 +184,15 @@ def _varint(value: int) -> bytes:
     return bytes([*parts, value])
 
 
-def _session(path: Path, inner: list[str]) -> Any:
+def providers_for(device: str) -> list[str]:
+    """What onnxruntime computes with: the GPU's provider first, where it is wanted and installed."""
+    import onnxruntime
+
+    gpu = [name for name in onnxruntime.get_available_providers() if name == "CUDAExecutionProvider"]
+    return [*(gpu if device == "cuda" else []), "CPUExecutionProvider"]
+
+
+def _session(path: Path, inner: list[str], device: str) -> Any:
     """A session whose outputs include the inner tensors. As many threads as torch uses, which sleep while they wait."""
     try:
         import onnxruntime
@@ -198,7 +206,7 @@ def _session(path: Path, inner: list[str]) -> Any:
     options.add_session_config_entry("session.x64quantprecision", "1")  # exact integers: see the top of this file
     try:
         model = with_outputs(path.read_bytes(), inner)
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=providers_for(device))
     except OSError as error:
         raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # onnxruntime has one class for each of its status codes, and no common base

@@ -23,6 +23,7 @@ from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel
 from watchword.downloads import Report, no_report
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
+from watchword.features.networks import find_device
 from watchword.features.store import Store
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
@@ -30,6 +31,7 @@ from watchword.text.sentences import never_last, without_loose_end
 from watchword.text.vocabulary import Vocabulary
 from watchword.types import AttentionHead, Clip, FloatArray, Hypothesis, StreamArrays, StreamName
 from watchword.video import read_timeline
+from watchword.video.inputs import VideoInput, as_file
 
 Arrays = Mapping[str, StreamArrays]
 NO_END = -10.0  # log probability of an end token that was not generated
@@ -55,18 +57,26 @@ class _Draft:
 class Captioner:
     """Loaded once, it captions any number of videos. Networks are built when they are first needed."""
 
-    def __init__(self, bundle: CaptionerBundle, hint: str = "", store: Path | None = None) -> None:
+    def __init__(self, bundle: CaptionerBundle, hint: str = "", store: Path | None = None, device: str = "cpu") -> None:
         self.bundle, self.hint, self._store = bundle, hint, store
+        self.device = find_device(device)
 
     @classmethod
-    def load(cls, name: str | Path | None = None, store: Path | None = None, report: Report = no_report) -> "Captioner":
+    def load(
+        cls,
+        name: str | Path | None = None,
+        store: Path | None = None,
+        device: str = "cpu",
+        report: Report = no_report,
+    ) -> "Captioner":
         """A run's folder, a shipped captioner's name, or the default one, whose backbone is downloaded once.
 
-        `store`: features from elsewhere than where the run was trained. `report` gets the progress of the download.
+        `store`: features from elsewhere than where the run was trained. `device`: where backbones and model compute.
+        `report` gets the progress of the download.
         """
         if name is None:
-            return cls(*choose_bundle(report), store)
-        return cls(find_bundle(name), "", store)
+            return cls(*choose_bundle(report), store, device)
+        return cls(find_bundle(name), "", store, device)
 
     @property
     def store(self) -> Path:
@@ -88,7 +98,7 @@ class Captioner:
     @cached_property
     def model(self) -> StepModel:
         """The network, or the ensemble of several."""
-        models = [load_model(path, self.vocabulary) for path in self.bundle.weights]
+        models = [load_model(path, self.vocabulary).to(self.device) for path in self.bundle.weights]
         return models[0] if len(models) == 1 else Ensemble(models)
 
     @cached_property
@@ -104,22 +114,29 @@ class Captioner:
 
     def describe(
         self,
-        video: str | Path,
+        video: VideoInput,
         *,
         top: int = 1,
         beam: int = 5,
         min_confidence: float = 0.0,
         timeline: bool | None = None,
+        rate: float | None = None,
     ) -> Description:
         """One caption for a short video, a timeline for one of more than 40 seconds; `timeline` overrides this.
 
-        `top` captions for each segment. Segments whose best caption has less than `min_confidence` are left out.
+        `video` is a path, bytes, a file object, or frames (F, H, W, 3) with their `rate` a second. `top` captions for
+        each segment. Segments whose best caption has less than `min_confidence` are left out.
         """
-        return describe_video(self, Path(video), DescribeOptions(top, beam, timeline, min_confidence))
+        return self.describe_input(video, DescribeOptions(top, beam, timeline, min_confidence), rate)
+
+    def describe_input(self, video: VideoInput, options: DescribeOptions, rate: float | None = None) -> Description:
+        with as_file(video, rate) as (path, name):
+            found = describe_video(self, path, options)
+        return replace(found, video=name, warnings=tuple(line.replace(str(path), str(name)) for line in found.warnings))
 
     @cached_property
     def extraction(self) -> Extraction:
-        return Extraction(Job(Path(), stream_specs(self.bundle)))
+        return Extraction(Job(Path(), stream_specs(self.bundle), device=str(self.device)))
 
     def extract(self, path: Path, seconds: float, warnings: list[str]) -> SegmentFeatures:
         """The features of a whole video."""
@@ -174,12 +191,12 @@ class Captioner:
     def generate(self, segments: Sequence[SegmentFeatures], beam: int = 5, top: int = 1) -> list[list[Caption]]:
         """For each segment up to `top` different captions: the best, those with other content, other wordings."""
         chosen = [self._chosen(segment) for segment in segments]
-        streams = {stream: pad_streams([one[stream] for one in chosen]) for stream in self.streams}
+        streams = {stream: pad_streams([one[stream] for one in chosen]).to(self.device) for stream in self.streams}
         found = self._search(streams, beam, top)
         forced = teacher_force(self.model, streams, found.captions, keep_attention=True)
         log_probs = self.model.log_probabilities(forced.outputs)
         token_log_probs = log_probs.gather(-1, found.captions.unsqueeze(-1)).squeeze(-1)  # (B, S, T)
-        attention = _mean_over_members(forced.attention)
+        attention = _mean_over_members({name: weights.cpu() for name, weights in forced.attention.items()})
         captions = []
         for row, segment in enumerate(segments):
             drafts = self._drafts(found.captions[row], found.scores[row], token_log_probs[row])
@@ -199,9 +216,9 @@ class Captioner:
 
     @torch.inference_mode()
     def _with_diagnostics(self, caption: Caption, segment: SegmentFeatures) -> Caption:
-        streams = {stream: pad_streams([arrays]) for stream, arrays in self._chosen(segment).items()}
+        streams = {stream: pad_streams([arrays]).to(self.device) for stream, arrays in self._chosen(segment).items()}
         tokens = torch.tensor([[self.vocabulary.encode([word.text for word in caption.words])]])  # (1, 1, T)
-        found = diagnose(self.model, streams, tokens)
+        found = diagnose(self.model, streams, tokens.to(self.device))
         marks = tuple(replace(mark, seconds=mark.seconds + segment.start) for mark in found.marks)
         return replace(caption, marks=marks, bars=found.bars)
 
@@ -295,7 +312,9 @@ class Captioner:
 
         self.features.check(videos)
         search = Search(beam, length_power, self.bundle.recipe.data.max_words)
-        return caption_videos(self.model, self.features, videos, self.vocabulary, search, keep_attention=True)
+        return caption_videos(
+            self.model, self.features, videos, self.vocabulary, search, device=self.device, keep_attention=True
+        )
 
     @torch.no_grad()
     def teacher_force(self, clips: Sequence[Clip]) -> list[Hypothesis]:
@@ -304,12 +323,15 @@ class Captioner:
         found = []
         for clip in clips:
             tokens = encode_captions(clip.captions, self.vocabulary, self.bundle.recipe.data.max_words)
-            captions = pad_captions([tokens])[:, :, 1:]  # (1, S, T), without BOS
-            forced = teacher_force(self.model, self.features.read([clip.video]), captions, keep_attention=True)
+            captions = pad_captions([tokens])[:, :, 1:].to(self.device)  # (1, S, T), without BOS
+            streams = {name: stream.to(self.device) for name, stream in self.features.read([clip.video]).items()}
+            forced = teacher_force(self.model, streams, captions, keep_attention=True)
             log_probs = self.model.log_probabilities(forced.outputs).gather(-1, captions.unsqueeze(-1))[0, ..., 0]
             for row, caption in enumerate(captions[0].tolist()):
                 words = tuple(self.vocabulary.decode(caption))
-                attention = {name: weights[0, row, : len(words)].numpy() for name, weights in forced.attention.items()}
+                attention = {
+                    name: weights[0, row, : len(words)].cpu().numpy() for name, weights in forced.attention.items()
+                }
                 score = float(log_probs[row, : len(tokens[row]) - 1].sum())
                 found.append(Hypothesis(clip.video, words, score, attention))
         return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
+from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Caption, Description, Segment, segment_to_dict
 from watchword.captioning.merge import chapters
 from watchword.text.sentences import as_sentence
@@ -36,7 +37,18 @@ def text_lines(description: Description, *, named: bool) -> list[str]:
 def segment_lines(segment: Segment, *, is_timeline: bool, name: str = "") -> list[str]:
     margin = f"{clock(segment.start)} - {clock(segment.end)}  " if is_timeline else f"{name}: " if name else ""
     first, *others = segment.captions
-    return [f"{margin}{with_confidence(first)}", *(" " * len(margin) + f"or: {with_confidence(one)}" for one in others)]
+    return [f"{margin}{as_guess(first)}", *(" " * len(margin) + f"or: {with_confidence(one)}" for one in others)]
+
+
+def as_guess(caption: Caption) -> str:
+    """With its confidence; below UNSURE as a question."""
+    unsure = caption.confidence < UNSURE
+    return f"{caption.text}{certainty(caption.confidence)}" if unsure else with_confidence(caption)
+
+
+def certainty(confidence: float) -> str:
+    """What follows a caption: ` (0.64)`, or `? (unsure, 0.21)`."""
+    return f"? (unsure, {confidence:.2f})" if confidence < UNSURE else f" ({confidence:.2f})"
 
 
 def with_confidence(caption: Caption) -> str:
@@ -114,6 +126,17 @@ def as_json(descriptions: Sequence[Description], errors: Sequence[tuple[Path, st
     videos += [{"video": shown(path), "error": error} for path, error in errors]
     document = {"schema": SCHEMA, "captioner": captioner, "videos": videos}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def json_line(description: Description) -> str:
+    """One line for one video, with the captioner; otherwise as in the document for all videos."""
+    values = {"schema": SCHEMA, "captioner": description.captioner, **video_values(description)}
+    return json.dumps(values, ensure_ascii=False)
+
+
+def error_line(video: Path, error: str) -> str:
+    """The line of a video that could not be described."""
+    return json.dumps({"schema": SCHEMA, "video": shown(video), "error": error}, ensure_ascii=False)
 
 
 def video_values(description: Description) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from watchword.captioning.captioner import Captioner
 
 MAX_MESSAGES = 20
+T = TypeVar("T")
 STOPPED = 130  # the exit status of a program that Ctrl-C ended
 
 Videos = Annotated[Path | None, typer.Option(help="The video, or a folder of videos, if not beside the captions.")]
@@ -42,6 +43,10 @@ Timeline = Annotated[
 ]
 Beam = Annotated[int, typer.Option(min=1, max=100, help="Beam size.")]
 MinConfidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out captions with less confidence.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU where there is one.")]
+Shard = Annotated[
+    str | None, typer.Option(metavar="K/N", help="The K-th of N parts of the videos: one for each machine, say 3/16.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Split = Annotated[str, typer.Option(help="The split to read: train, val or test.")]
 LengthPower = Annotated[
@@ -98,11 +103,21 @@ def read_list(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def shard_of(items: Sequence[T], shard: str | None) -> list[T]:
+    """The K-th of N parts: every N-th item. All parts together are all items, whoever computes them."""
+    if shard is None:
+        return list(items)
+    part, slash, parts = shard.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise WatchwordError(f"--shard {shard!r}: expected K/N with K from 1 to N, such as 3/16")
+    return list(items[int(part) - 1 :: int(parts)])
+
+
 class LazyCaptioner:
     """A captioner that is loaded when the first video has been opened: a wrong file name is reported at once."""
 
-    def __init__(self, model: str | None) -> None:
-        self.model, self.hint = model, ""
+    def __init__(self, model: str | None, device: str = "cpu") -> None:
+        self.model, self.device, self.hint = model, device, ""
         self.captioner: Captioner | None = None
 
     def load(self) -> "Captioner":
@@ -112,7 +127,7 @@ class LazyCaptioner:
             from watchword.cli._progress import download_bar
 
             with download_bar() as report:
-                self.captioner = Captioner.load(self.model, report=report)
+                self.captioner = Captioner.load(self.model, device=self.device, report=report)
             self.hint = self.captioner.hint
         return self.captioner
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,24 +11,36 @@ import typer
 from watchword.cli._shared import (
     STOPPED,
     Beam,
+    Device,
     LazyCaptioner,
     MinConfidence,
     Model,
     Offline,
+    Shard,
     Timeline,
     print_message,
     print_warning,
     read_list,
+    shard_of,
 )
 from watchword.errors import WatchwordError, unknown
 
 if TYPE_CHECKING:
     from watchword.captioning.description import Description
-    from watchword.captioning.journal import DescribeJob, VideoProgress
+    from watchword.captioning.journal import DescribeJob, Journal, VideoProgress
+    from watchword.cli._progress import VideoBar
 
-Format = Literal["text", "json", "csv", "srt", "vtt", "chapters"]
-FORMATS: dict[str, Format] = {".txt": "text", ".json": "json", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
+Format = Literal["text", "json", "jsonl", "csv", "srt", "vtt", "chapters"]
+FORMATS: dict[str, Format] = {
+    ".txt": "text",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".srt": "srt",
+    ".vtt": "vtt",
+}
 FOR_ONE_VIDEO = ("srt", "vtt", "chapters")
+Engine = Literal["local", "ray"]
 
 
 def describe(
@@ -55,6 +67,12 @@ def describe(
         Path | None,
         typer.Option(help="A folder for a page of each video: the attention of each word.", file_okay=False),
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the videos.")] = 1,
+    engine: Annotated[
+        Engine, typer.Option(help="Where the workers are: on this machine, or on a Ray cluster.")
+    ] = "local",
+    shard: Shard = None,
+    device: Device = "cpu",
 ) -> None:
     """Caption videos.
 
@@ -63,6 +81,8 @@ def describe(
     watchword describe movie.mkv --output movie.srt      a timeline as subtitles; Ctrl-C stops, --resume continues
 
     watchword describe holiday/ --output holiday.json    every video of a folder
+
+    watchword describe archive/ --output archive.jsonl --workers 8    a line for each video, as soon as it is done
     """
     words = [word for word in videos or [] if word != "-"]
     if example:
@@ -75,12 +95,14 @@ def describe(
         raise WatchwordError("--resume needs --output: name the file of the stopped job")
 
     from watchword.atomic_io import check_outputs
-    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_relative, names_of
 
     form = form or (format_of(output) if output else "text")
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
-    targets = plan_outputs(paths, form, output)
-    pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
+    found = find_relative(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
+    named = dict(shard_of(list(zip(names_of(found), found.values(), strict=True)), shard))
+    paths = list(named.values())
+    targets = plan_outputs(named, form, output)
+    pages = {path: explain / f"{name}.html" for name, path in named.items()} if explain else {}
     files = [target for target, _ in targets if target is not None]
     written = [*files, *map(journal_of, files), *pages.values()]
     check_outputs(written, [*paths, *([from_list] if from_list else [])])
@@ -91,27 +113,79 @@ def describe(
     wanted = True if timeline is None and form in FOR_ONE_VIDEO else timeline
     options = DescribeOptions(top, beam, wanted, min_confidence)
     settings = {"captioner": model or "default", "top": top, "beam": beam, "timeline": wanted}
-    captioner = LazyCaptioner(model)
-    failed = False
-    for target, some in targets:
-        if target is not None and resume and target.exists() and not journal_of(target).exists():
-            continue  # complete
-        journal = Journal(journal_of(target) if target else None, settings, resume)
-        job = DescribeJob(some, options, captioner.load, journal)
-        writer = OutputWriter(job, form, target, len(paths) > 1, pages)
-        try:
-            writer.run()
-        except KeyboardInterrupt:
+    captioner = LazyCaptioner(model, device)
+
+    def job_of(some: "Sequence[Path]", journal: "Journal") -> "DescribeJob":
+        if engine == "local" and workers == 1:
+            return DescribeJob(some, options, captioner.load, journal)
+        from watchword.captioning.many import ParallelJob
+
+        count = None if engine == "ray" and workers == 1 else workers
+        return ParallelJob(some, options, captioner.load, journal, count, engine)
+
+    if resume:
+        targets = unfinished(targets, form)
+    if output is not None and is_folder(output) and (engine == "ray" or workers > 1):
+        failed = write_folder(job_of([path for _, (path,) in targets], Journal(None, {}, False)), form, targets, pages)
+    else:
+        failed = False
+        for target, some in targets:
+            journal = Journal(journal_of(target) if target and form != "jsonl" else None, settings, resume)
+            writer = OutputWriter(job_of(some, journal), form, target, len(paths) > 1, pages, resume)
+            try:
+                writer.run()
+            except KeyboardInterrupt:
+                writer.finish()
+                print_message(writer.stopped_message())
+                raise typer.Exit(STOPPED) from None
             writer.finish()
-            print_message(writer.stopped_message())
-            raise typer.Exit(STOPPED) from None
-        writer.finish()
-        journal.close()
-        failed = failed or writer.has_errors
+            journal.close()
+            failed = failed or writer.has_errors
+    if captioner.captioner is not None and model is None:
+        print_message(f"captions by {captioner.captioner.name}; watchword captioner shows others and keeps your choice")
     if captioner.hint:
         print_message(captioner.hint)
     if failed:
         raise typer.Exit(1)
+
+
+Target = tuple[Path | None, "Sequence[Path]"]
+
+
+def unfinished(targets: "Sequence[Target]", form: Format) -> "list[Target]":
+    """The outputs of a stopped job that are not complete, each with the videos that it still needs."""
+    if form == "jsonl":
+        from watchword.captioning.many import without_lines
+
+        left = [(target, without_lines(target, videos)) for target, videos in targets]
+        return [(target, videos) for target, videos in left if videos]
+    return [
+        (target, videos)
+        for target, videos in targets
+        if target is None or journal_of(target).exists() or not target.exists()
+    ]
+
+
+def write_folder(job: "DescribeJob", form: Format, targets: "Sequence[Target]", pages: "dict[Path, Path]") -> bool:
+    """A file for each video, whole as soon as its worker is done; whether a video could not be described."""
+    from watchword.captioning.journal import DescribeJob, Journal
+    from watchword.cli._progress import video_bar
+
+    target_of = {video: target for target, (video,) in targets}
+    failed = False
+    with video_bar(len(job.videos)) as bar:
+        try:
+            for number, video in enumerate(job.run()):
+                one = DescribeJob([video.video], job.options, job.load, Journal(None, {}, False))
+                writer = OutputWriter(one, form, target_of[video.video], True, pages)
+                writer.take(video, bar, number)
+                with bar.paused():
+                    writer.finish()
+                failed = failed or writer.has_errors
+        except KeyboardInterrupt:
+            print_message("stopped; continue with the same command and --resume")
+            raise typer.Exit(STOPPED) from None
+    return failed
 
 
 def is_folder(output: Path) -> bool:
@@ -129,27 +203,17 @@ def format_of(output: Path) -> Format:
 
 
 def plan_outputs(
-    paths: "Sequence[Path]", form: Format, output: Path | None
+    named: "Mapping[str, Path]", form: Format, output: Path | None
 ) -> "list[tuple[Path | None, Sequence[Path]]]":
-    """Which videos go into which file; None is stdout."""
+    """Which videos go into which file; None is stdout. A folder mirrors the folders of the videos."""
     from watchword.captioning.writers import WRITERS
 
-    suffix = WRITERS[form][0]
+    suffix = ".jsonl" if form == "jsonl" else WRITERS[form][0]
     if output is not None and is_folder(output):
-        return [(output / f"{name}{suffix}", [path]) for name, path in zip(unique_names(paths), paths, strict=True)]
-    if form in FOR_ONE_VIDEO and len(paths) > 1:
-        raise WatchwordError(f"{form} is a file for one video, here are {len(paths)}: name a folder, --output srt/")
-    return [(output, paths)]
-
-
-def unique_names(paths: "Sequence[Path]") -> list[str]:
-    """The name of each video's own output file."""
-    stems = [path.stem for path in paths]
-    names = [path.stem if stems.count(path.stem) == 1 else path.name for path in paths]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise WatchwordError(f"two videos are called {twice!r} and would share a file: describe them one by one")
-    return names
+        return [(output / f"{name}{suffix}", [path]) for name, path in named.items()]
+    if form in FOR_ONE_VIDEO and len(named) > 1:
+        raise WatchwordError(f"{form} is a file for one video, here are {len(named)}: name a folder, --output srt/")
+    return [(output, list(named.values()))]
 
 
 def journal_of(target: Path) -> Path:
@@ -179,37 +243,70 @@ class OutputWriter:
     """One output: what is printed while the job runs, and the file at its end."""
 
     def __init__(
-        self, job: "DescribeJob", form: Format, target: Path | None, named: bool, pages: "dict[Path, Path]"
+        self,
+        job: "DescribeJob",
+        form: Format,
+        target: Path | None,
+        named: bool,
+        pages: "dict[Path, Path]",
+        resume: bool = False,
     ) -> None:
         self.job, self.form, self.target, self.named = job, form, target, named
         self.pages = pages  # video -> its page of attention
-        self.videos: list[VideoProgress] = []
+        self.videos: list[VideoProgress] = []  # for the file at the end; else the last one
         self.printed = 0  # segments of the last video that are on the screen
         self.prints_text = target is None and form == "text"
-
-    @property
-    def has_errors(self) -> bool:
-        return any(video.error for video in self.videos)
+        self.has_errors = False
+        self.num_begun = self.num_lines = 0
+        if form == "jsonl" and target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.open("a" if resume else "w").close()
 
     def run(self) -> None:
         from watchword.cli._progress import video_bar
-        from watchword.video import shown
 
         with video_bar(len(self.job.videos)) as bar:
             for video in self.job.run():
-                if not self.videos or self.videos[-1] is not video:
-                    self.videos.append(video)
-                    self.printed = 0
-                name, done = shown(Path(video.video.name)), len(self.videos) - 1 + video.is_done
-                bar.update(name, video.reached, video.seconds, done)
-                lines = self.new_lines(video) if self.prints_text else []
-                if lines or video.error:
-                    with bar.paused():
-                        self.report(video, lines)
-                elif video.is_done:
-                    self.report(video, lines)
-                if video.is_done and video.video in self.pages:
-                    self.write_page(video)
+                self.take(video, bar)
+
+    def take(self, video: "VideoProgress", bar: "VideoBar", num_before: int = 0) -> None:
+        """A video that is begun, has a new segment, or is done."""
+        from watchword.video import shown
+
+        if not self.videos or self.videos[-1] is not video:
+            self.videos = [*self.videos, video] if self.needs_all else [video]
+            self.num_begun += 1
+            self.printed = 0
+        name, done = shown(Path(video.video.name)), num_before + self.num_begun - 1 + video.is_done
+        bar.update(name, video.reached, video.seconds, done)
+        lines = self.new_lines(video) if self.prints_text else []
+        if self.form == "jsonl" and (video.is_done or video.error):
+            lines = self.json_lines(video)
+        if lines or video.error:
+            with bar.paused():
+                self.report(video, lines)
+        elif video.is_done:
+            self.report(video, lines)
+        if video.is_done and video.video in self.pages:
+            self.write_page(video)
+        self.has_errors = self.has_errors or bool(video.error)
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether the output is written when all videos are done."""
+        return not self.prints_text and self.form != "jsonl"
+
+    def json_lines(self, video: "VideoProgress") -> list[str]:
+        """The line of a finished video, to be printed; none where it goes into the file."""
+        from watchword.captioning.writers import error_line, json_line
+
+        line = error_line(video.video, video.error) if video.error else json_line(self.description(video))
+        self.num_lines += 1
+        if self.target is None:
+            return [line]
+        with self.target.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        return []
 
     def new_lines(self, video: "VideoProgress", stopped: bool = False) -> list[str]:
         """Lines that will not change: the last segment may still be merged with the next."""
@@ -261,6 +358,10 @@ class OutputWriter:
             for line in self.new_lines(self.videos[-1], stopped=True) if self.videos else []:
                 typer.echo(line)
             return
+        if self.form == "jsonl":
+            if self.target is not None:
+                print_message(f"{self.target}: {self.num_lines} line{'s' * (self.num_lines != 1)}")
+            return
         if self.form == "json":
             text = as_json(done, [(video.video, video.error) for video in self.videos if video.error])
         elif done or self.form == "csv":
@@ -270,6 +371,7 @@ class OutputWriter:
         if self.target is None:
             sys.stdout.write(text)
             return
+        self.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.target, text)
         count = sum(len(description.segments) for description in done)
         print_message(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import print_some, print_warning, read_list
+from watchword.cli._shared import Device, Shard, print_some, print_warning, read_list, shard_of
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def extract(
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each core.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Extract again what is there already.")] = False,
+    device: Device = "cpu",
+    shard: Shard = None,
 ) -> None:
     """Extract features of videos; each is decoded once for all streams. What is there already is skipped.
 
@@ -59,8 +61,9 @@ def extract(
     from watchword.cli._progress import bar
     from watchword.config import Data
     from watchword.data.benchmarks import NOT_IN_STILLS, find_benchmark, settings_of, store_path
-    from watchword.features.executors import cores, extract_local, extract_ray
+    from watchword.features.executors import extract_local, extract_ray
     from watchword.features.extraction import find_videos, prepare
+    from watchword.workers import cores
 
     default = ",".join(find_benchmark(benchmark).streams) if benchmark else DEFAULT_STREAMS
     names = list(dict.fromkeys(name.strip() for name in (streams or default).split(",") if name.strip()))
@@ -68,15 +71,18 @@ def extract(
     found, stills = _of_benchmark(benchmark) if benchmark else (find_videos(words, print_warning), [])
     if not found and not stills:
         raise WatchwordError("the list has no video")
+    found, stills = shard_of(found, shard), shard_of(stills, shard)
     target = store or (store_path(Data(benchmark=benchmark)) if benchmark else Path("features"))
-    job = prepare(target, names, changes, overwrite)
+    job = prepare(target, names, changes, overwrite, device)
     still_job = replace(job, specs={name: job.specs[name] for name in names if not name.startswith(NOT_IN_STILLS)})
+    parts = ((job, found), (still_job, stills))
+    conflicts = {video.video: line for part, some in parts for video in some if (line := part.conflict(video))}
     waiting = [
-        (part, [video for video in some if part.missing(video.video)])
-        for part, some in ((job, found), (still_job, stills))
+        (part, [video for video in some if video.video not in conflicts and part.missing(video.video)])
+        for part, some in parts
     ]
     total = sum(len(some) for _, some in waiting)
-    problems: list[str] = []
+    problems = list(conflicts.values())
     warnings: list[str] = []
     done = num_bytes = 0
     begin = _cpu_seconds()
@@ -98,7 +104,7 @@ def extract(
                 problems += [outcome.problem] if outcome.problem else []
                 warnings += outcome.warnings
                 progress.advance(task)
-    there = len(found) + len(stills) - total
+    there = len(found) + len(stills) - total - len(conflicts)
     cost = "" if engine == "ray" else f", {(_cpu_seconds() - begin) / max(done, 1):.1f} CPU s"
     each = f" ({num_bytes / done / 1e6:.2f} MB{cost} each)" if done else ""
     typer.echo(f"{done} videos extracted{each}, {there} were there before, {len(problems)} failed")

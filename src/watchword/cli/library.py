@@ -22,7 +22,7 @@ from watchword.cli._shared import (
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.text import Text
 
@@ -66,19 +66,21 @@ def add(
     words += read_list(Path("-")) if "-" in videos else []
 
     from watchword.captioning.pipeline import DescribeOptions
-    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_paths
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_relative
 
-    paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
+    found = find_relative(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
     options = DescribeOptions(top, beam, timeline, min_confidence)
     adding = Adding(open_library(path), LazyCaptioner(model), options, again)
     try:
-        adding.run(paths)
+        adding.run(found)
     except KeyboardInterrupt:
         print_message(f"stopped: {adding.summary()}; the same command continues")
         raise typer.Exit(STOPPED) from None
     print_message(f"{adding.library.path}: {adding.summary()}")
     if adding.num_added:
         embed_if_possible(adding.library)
+    if adding.captioner.captioner is not None and model is None:
+        print_message(f"captions by {adding.captioner.captioner.name}")
     if adding.captioner.hint:
         print_message(adding.captioner.hint)
     if adding.num_failed:
@@ -107,7 +109,7 @@ def list_videos(
     from rich.table import Table
     from rich.text import Text
 
-    from watchword.captioning.writers import clock
+    from watchword.captioning.writers import certainty, clock
 
     table = Table(box=None, header_style="bold")
     for column in ("number", "length", "segments"):
@@ -115,7 +117,7 @@ def list_videos(
     table.add_column("video", overflow="fold")
     table.add_column("caption", overflow="fold")
     for row in rows:
-        caption = f"{row.caption} ({row.confidence:.2f})" if row.num_segments else "-"
+        caption = f"{row.caption}{certainty(row.confidence)}" if row.num_segments else "-"
         table.add_row(str(row.id), clock(row.seconds), str(row.num_segments), Text(row.name), Text(one_line(caption)))
     Console(highlight=False).print(table)
     if total > len(rows):
@@ -171,12 +173,15 @@ class Adding:
     def __init__(self, library: "Library", captioner: LazyCaptioner, options: "DescribeOptions", again: bool) -> None:
         self.library, self.captioner, self.options, self.again = library, captioner, options, again
         self.num_added = self.num_known = self.num_locked = self.num_failed = 0
+        self.names: dict[Path, str] = {}
 
-    def run(self, paths: "Sequence[Path]") -> None:
+    def run(self, found: "Mapping[Path, Path]") -> None:
+        """Videos by their relative paths, which are their names."""
         from watchword.cli._progress import video_bar
 
-        with video_bar(len(paths)) as bar:
-            for number, path in enumerate(paths):
+        self.names = {path: name.as_posix() for name, path in found.items()}
+        with video_bar(len(found)) as bar:
+            for number, path in enumerate(found.values()):
                 error = self.add(path, bar, number)  # an error of the library itself ends the job
                 if error:
                     self.num_failed += 1
@@ -210,7 +215,7 @@ class Adding:
         if row is None:
             return False
         if row.source is None or not row.source.exists() or row.source == path.absolute():
-            self.library.move(row.id, path)
+            self.library.move(row.id, path, self.names[path])
         return True
 
     def describe(self, path: Path, identity: str, bar: "VideoBar", number: int) -> str:
@@ -227,17 +232,17 @@ class Adding:
         return video.error
 
     def keep(self, video: "VideoProgress", identity: str) -> None:
-        from watchword.captioning.writers import with_confidence
+        from watchword.captioning.writers import as_guess
         from watchword.explain.attention import Explanation
         from watchword.video import shown
 
         path, description = video.video, video.description(self.captioner.load().name, self.options)
         explanation = Explanation.of(description).values()
-        self.library.add(description, name=path.name, identity=identity, source=path, explanation=explanation)
+        self.library.add(description, name=self.names[path], identity=identity, source=path, explanation=explanation)
         self.num_added += 1
         for warning in description.warnings:
             print_message(f"warning: {warning}")
-        caption = with_confidence(description.best) if description.best else "no caption is confident enough"
+        caption = as_guess(description.best) if description.best else "no caption is confident enough"
         count = "" if description.is_whole else f"{len(description.segments)} segments, "
         typer.echo(f"{shown(path)}: {count}{one_line(caption)}")
 
@@ -331,14 +336,14 @@ def show(hits: "Sequence[Hit]", library: "Library") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from watchword.captioning.writers import clock
+    from watchword.captioning.writers import certainty, clock
 
     console = Console(highlight=False, soft_wrap=True)
     for hit in hits:
         line = Text.assemble(named(hit, library), f"  {clock(hit.start)}  ")
         for text, is_match in hit.pieces:
             line.append(one_line(text), "bold" if is_match else "")
-        console.print(line.append(f" ({hit.confidence:.2f})"))
+        console.print(line.append(certainty(hit.confidence)))
 
 
 def named(hit: "Hit", library: "Library") -> "Text":

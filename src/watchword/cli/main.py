@@ -10,7 +10,9 @@ from typer.core import TyperGroup
 
 import watchword
 from watchword.cli._shared import leave, print_message
+from watchword.cli.captioner import captioner
 from watchword.cli.compare import compare
+from watchword.cli.data import data
 from watchword.cli.describe import describe
 from watchword.cli.evaluate import evaluate
 from watchword.cli.explain import explain
@@ -132,9 +134,9 @@ def _root(
 
 
 COMMANDS = {
-    "Videos": (describe, explain, search, library, serve),
+    "Videos": (describe, explain, search, library, serve, captioner),
     "Captioners": (train, evaluate, score, compare, calibrate, export),
-    "Features and models": (features, weights, models),
+    "Features and models": (features, weights, models, data),
     "Research": (research,),
 }
 for panel, commands in COMMANDS.items():

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path | None, typer.Argument(help="A recipe, for example recipes/shapes.toml")] = None,
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe by name (shapes, msvd/soft_attention; see --list), or a file.")
+    ] = None,
     words: Annotated[list[str] | None, typer.Argument(help="key=value words over it: model.hidden_size=256")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The run folder; default: runs/RECIPE.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
@@ -27,10 +29,13 @@ def train(
         str | None, typer.Option(help="Own data: the captioner to fine-tune; none: train from scratch.")
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Own data: the maximum number of epochs.")] = 20,
+    list_recipes: Annotated[bool, typer.Option("--list", help="List the recipes that come with Watchword.")] = False,
 ) -> None:
     """Train a captioner from a recipe, or on your own videos.
 
-    watchword train recipes/shapes.toml
+    watchword train shapes
+
+    watchword train msvd/soft_attention model.hidden_size=256
 
     watchword train --videos videos/ --captions captions.csv
 
@@ -41,21 +46,30 @@ def train(
             raise WatchwordError("own data needs two options: watchword train --videos videos/ --captions captions.csv")
         return train_own_data(videos, captions, output or Path("runs") / "own", init_from, epochs)
 
+    from watchword.config import find_recipe, read_recipe, recipe_name
+
+    if list_recipes:
+        return print_recipes()
+    if (recipe is None) == (resume is None):
+        raise WatchwordError("name a recipe, as in watchword train shapes, or --resume RUN, or --videos and --captions")
+    path = find_recipe(recipe or "")
+    settings = read_recipe(path, words or ()) if recipe else None  # a mistake in it is told before torch is loaded
+
     from watchword.cli._progress import console, training_bar
-    from watchword.config import read_recipe
     from watchword.training import loop
 
-    if (recipe is None) == (resume is None):
-        raise WatchwordError(
-            "name a recipe, as in watchword train recipes/shapes.toml, or --resume RUN, or --videos and --captions"
-        )
-    folder = resume or output or Path("runs") / str(recipe and recipe.stem)
+    folder = resume or output or Path("runs") / recipe_name(path)
     with training_bar() as report:
-        if recipe is not None:
-            run = loop.train(read_recipe(recipe, words or ()), folder, report)
-        else:
-            run = loop.resume(folder, report)
+        run = loop.train(settings, folder, report) if settings else loop.resume(folder, report)
     console.print(f"best weights in {run.folder}; next: watchword evaluate {run.folder} --split test")
+
+
+def print_recipes() -> None:
+    from watchword.config import read_recipe, shipped_recipes
+
+    recipes = {name: read_recipe(path).about for name, path in shipped_recipes().items()}
+    for name, about in recipes.items():
+        typer.echo(f"{name:{max(map(len, recipes))}}  {about}")
 
 
 def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | None, epochs: int) -> None:
@@ -145,8 +159,9 @@ def extract_videos(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
     """Extracts the captioner's streams into the run's own store; unreadable videos are left out."""
     from watchword.captioning.bundle import stream_specs
     from watchword.cli._progress import bar, console
-    from watchword.features.executors import cores, extract_local
+    from watchword.features.executors import extract_local
     from watchword.features.extraction import Job, VideoFile, prepare
+    from watchword.workers import cores
 
     job = Job(data.store, stream_specs(data.start)) if data.start else prepare(data.store, ["appearance"])
     videos = [VideoFile(clip.video, clip.path) for clip in clips if clip.path]

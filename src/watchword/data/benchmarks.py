@@ -103,7 +103,8 @@ def captions_path(data: Data) -> Path:
     benchmark, root = find_benchmark(data.benchmark or ""), data_folder()
     found = next((root / name for name in benchmark.captions if (root / name).exists()), None)
     if found is None:
-        raise WatchwordError(f"no captions of {benchmark.title} in {root / benchmark.captions[-1]}: {EXPECTED}")
+        place = root / benchmark.captions[-1]
+        raise WatchwordError(f"no captions of {benchmark.title} in {place}: {EXPECTED}; or set data.captions=FILE")
     return found
 
 
@@ -188,3 +189,43 @@ def benchmark_videos(name: str) -> tuple[list[Clip], int]:
         what = f"none of its {len(others):,} videos is named like {clips[0].video}" if others else "it has no videos"
         raise WatchwordError(f"{folder} has captions of {len(clips):,} videos, but {what}: put them into clips/")
     return found, len(clips)
+
+
+# --- what of a benchmark is there ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What of a benchmark is in a folder, by split."""
+
+    captions: Path
+    num_captions: int
+    sizes: Mapping[str, int]  # videos as published
+    captioned: Mapping[str, int]
+    with_video: Mapping[str, int]
+    without_video: tuple[str, ...]  # ids
+    store: Path
+    with_stream: Mapping[str, Mapping[str, int]]  # stream -> split -> videos
+
+
+def take_inventory(name: str, folder: Path) -> Inventory:
+    """Of the benchmark's own folder, and of its feature store where that lies in the same data folder."""
+    benchmark = find_benchmark(name)
+    first = folder / Path(benchmark.captions[0]).name
+    path = first if len(benchmark.captions) > 1 and first.exists() else folder
+    clips = read_annotations(path)
+    store = Store(folder.absolute().parent / benchmark.store)
+    split_of = {clip.video: clip.split for clip in clips}
+    return Inventory(
+        path,
+        sum(len(clip.captions) for clip in clips),
+        benchmark.sizes,
+        Counter(split_of.values()),
+        Counter(clip.split for clip in clips if clip.path is not None),
+        tuple(clip.video for clip in clips if clip.path is None),
+        store.folder,
+        {
+            stream: Counter(split_of[video] for video in store.videos(stream) if video in split_of)
+            for stream in store.streams()
+        },
+    )

@@ -4,22 +4,22 @@ extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
 outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
 """
 
+import hashlib
 import os
 import queue
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from watchword.atomic_io import DiskFull
 from watchword.backbones.audio import PATCH_SAMPLES, SAMPLE_RATE
 from watchword.config import Settings
-from watchword.errors import WatchwordError, unknown
+from watchword.errors import DiskFull, WatchwordError, unknown
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.networks import (
     AUDIO_BACKBONES,
@@ -36,12 +36,13 @@ from watchword.features.samplers import SAMPLERS, Extracted, ImageCache
 from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec, StreamSpec, WindowSpec
 from watchword.features.store import Store, settings_key
 from watchword.types import StreamArrays, StreamName
-from watchword.video import View, iterate_audio, watch
+from watchword.video import View, iterate_audio, shown, watch
 from watchword.video.container import Report, warn
-from watchword.video.formats import find_paths
+from watchword.video.formats import find_relative, names_of
 
 CHUNK = 16  # frames that go through a network together: fastest on a CPU, and one window of I3D
 WINDOWS_AT_ONCE = 64  # of sound
+FINGERPRINT_BYTES = 1 << 16  # of a video's beginning, and of its end
 TABLES: dict[type[Settings], tuple[str, dict[str, Backbone]]] = {
     ImageSpec: ("picture network", IMAGE_BACKBONES),
     RegionSpec: ("detector", DETECTORS),
@@ -68,6 +69,7 @@ class Job:
     specs: dict[str, Settings]  # by stream, with everything that changes the numbers
     checkpoints: dict[str, Path] = field(default_factory=dict)  # users' weights by their sha256
     overwrite: bool = False
+    device: str = "cpu"  # where the networks compute
 
     def streams(self, stream: str) -> tuple[str, ...]:
         """The names under which a stream is stored: several depths are several streams."""
@@ -91,6 +93,21 @@ class Job:
 
         return [stream for stream in self.specs if self.overwrite or not has(stream)]
 
+    def conflict(self, video: VideoFile) -> str:
+        """Why a video cannot be stored under its name: the store has features of another one with that name."""
+        store = Store(self.store)
+        for stream in () if self.overwrite else self.specs:
+            name = StreamName.parse(self.streams(stream)[0]).with_key(settings_key(self.settings(stream)))
+            if store.has(video.video, name):
+                kept = store.provenance(video.video, name).get("content", "")
+                if kept and kept != content_of(video.path):
+                    return (
+                        f"{shown(video.path)}: {store.folder} has another video {video.video!r}; to keep both, name "
+                        "the folder above both, or another --store; --overwrite replaces it"
+                    )
+                return ""
+        return ""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -104,21 +121,27 @@ class Outcome:
 
 
 def find_videos(words: Iterable[str], report: Report = warn) -> list[VideoFile]:
-    """Videos by the stems of their files. Two files with one stem would overwrite each other: refused."""
-    videos: dict[str, VideoFile] = {}
-    for path in find_paths(words, report=report):
-        video = videos.setdefault(path.stem, VideoFile(path.stem, path))
-        if video.path != path and not (
-            os.path.exists(video.path) and os.path.exists(path) and video.path.samefile(path)
-        ):
-            raise WatchwordError(
-                f"{video.path} and {path} would both be called {path.stem!r} in the store: rename one of them, or "
-                "extract them into different stores"
-            )
-    return list(videos.values())
+    """Videos by their paths below the folder that is named, without the ending: `day1/IMG_1`."""
+    found = find_relative(words, report=report)
+    return [VideoFile(name, path) for name, path in zip(names_of(found), found.values(), strict=True)]
 
 
-def prepare(store: Path, streams: Sequence[str], words: Sequence[str] = (), overwrite: bool = False) -> Job:
+def content_of(path: Path) -> str:
+    """A fingerprint of a file: of its size, its beginning and its end. Empty for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            ends = file.read(FINGERPRINT_BYTES)
+            file.seek(max(len(ends), size - FINGERPRINT_BYTES))
+            ends += file.read(FINGERPRINT_BYTES)
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{size}:".encode() + ends).hexdigest()[:32]
+
+
+def prepare(
+    store: Path, streams: Sequence[str], words: Sequence[str] = (), overwrite: bool = False, device: str = "cpu"
+) -> Job:
     """A job for some streams, with settings such as `motion.time_steps=28`. Unknown names are errors."""
     changes: dict[str, dict[str, str]] = {}
     for word in words:
@@ -137,7 +160,7 @@ def prepare(store: Path, streams: Sequence[str], words: Sequence[str] = (), over
         kind = type(EXTRACTORS[stream].spec)
         spec = kind.read(changes.get(stream, {}), f"--settings {stream}")
         specs[stream] = _resolved(spec, checkpoints)
-    return Job(store, specs, checkpoints, overwrite)
+    return Job(store, specs, checkpoints, overwrite, device)
 
 
 def _resolved(spec: Any, checkpoints: dict[str, Path]) -> Settings:
@@ -165,7 +188,7 @@ class Extraction:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.store = Store(job.store)
-        self.networks = Networks(job.checkpoints)
+        self.networks = Networks(job.checkpoints, job.device)
 
     def load(self) -> None:
         """Builds every network now: what is wrong with weights is said before the first video."""
@@ -180,7 +203,9 @@ class Extraction:
         warnings: list[str] = []
         written = 0
         try:
+            content = {"content": content_of(video.path)}
             for stream, arrays in self.arrays(video.path, self.job.missing(video.video), warnings).items():
+                arrays = replace(arrays, provenance=arrays.provenance | content)
                 path = self.store.write(video.video, stream, arrays, self.job.settings(stream))
                 written += path.stat().st_size
         except Exception as error:  # whatever it is, thousands of other videos wait

@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from watchword.backbones.adapters import OpenClipBackbone, TimmBackbone, TorchvisionDetector, version
@@ -27,7 +28,7 @@ from watchword.errors import WatchwordError, unknown
 class Backbone:
     """How to build a network, and where in its answer a stream finds what it keeps."""
 
-    build: Callable[[Any], nn.Module]  # from named tensors, or from the path of a graph
+    build: Callable[..., nn.Module]  # from named tensors, or from the path of a graph and a device
     pixels: int = 0  # a side, as trained
     pooled: str = "pooled"
     grid: str = "grid"
@@ -87,17 +88,50 @@ def fingerprint(name: str, weights: str) -> str:
     return WEIGHTS[name].sha256
 
 
+def find_device(name: str) -> torch.device:
+    """`cpu`, `cuda`, `cuda:1`; `auto` is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise WatchwordError(f"unknown device {name!r}: expected cpu, cuda, cuda:1 or auto") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise WatchwordError(f"torch finds no device {name} on this machine: use cpu, or auto")
+    return device
+
+
+def run_on(network: nn.Module, device: torch.device) -> nn.Module:
+    """The network computes there; its callers give and get tensors of the CPU."""
+    network.register_forward_pre_hook(lambda module, inputs: _moved(inputs, device))
+    network.register_forward_hook(lambda module, inputs, outputs: _moved(outputs, torch.device("cpu")))
+    return network.to(device)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(item, device) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(item, device) for item in value)
+    return value.to(device)
+
+
 class Networks:
     """Networks by name and sha256 of their weights, each built when it is first wanted."""
 
-    def __init__(self, checkpoints: Mapping[str, Path]) -> None:
+    def __init__(self, checkpoints: Mapping[str, Path], device: str = "cpu") -> None:
         self.checkpoints = checkpoints  # users' files by their sha256
+        self.device = find_device(device)
         self.built: dict[tuple[Backbone, str], nn.Module] = {}
 
     def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
         backbone = find("network", table, name)
         if (backbone, weights) not in self.built:
-            self.built[backbone, weights] = backbone.build(self._source(backbone, name, weights))
+            source = self._source(backbone, name, weights)
+            if backbone.is_graph:  # onnxruntime takes arrays of the CPU, and computes where it can
+                self.built[backbone, weights] = backbone.build(source, device=self.device.type)
+            else:
+                self.built[backbone, weights] = run_on(backbone.build(source), self.device)
         return self.built[backbone, weights]
 
     def _source(self, backbone: Backbone, name: str, weights: str) -> Tensors | Path:
@@ -107,7 +141,7 @@ class Networks:
             try:
                 return weights_file(name) if backbone.is_graph else load_weights(name)
             except WatchwordError as error:
-                raise WatchwordError(f"{error}; get them beforehand with: watchword weights get {name}") from error
+                raise type(error)(f"{error}; get them beforehand with: watchword weights get {name}") from error
         path = self.checkpoints[weights]
         if fingerprint(name, str(path)) != weights:
             raise WatchwordError(f"{path} has changed since the extraction began: begin again")

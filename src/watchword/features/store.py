@@ -106,6 +106,11 @@ class Store:
             _check_finite(f"{stream} of video {video!r}", times=found.times, boxes=found.boxes)
         return found
 
+    def provenance(self, video: str, stream: str) -> dict[str, str]:
+        """What the header of a video's file tells about it."""
+        with self._open(video, stream) as file:
+            return dict(file.metadata() or {})
+
     def write(self, video: str, stream: str, arrays: StreamArrays, settings: Mapping[str, Any]) -> Path:
         """Keeps a video's stream; the file that was there before is replaced in one instant or not at all."""
         if not STREAM_NAME.fullmatch(stream):

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchword.atomic_io import DiskFull, write_whole
-from watchword.errors import WatchwordError
+from watchword.atomic_io import write_whole
+from watchword.errors import DiskFull, WatchwordError
 from watchword.explain.attention import upgraded
 
 try:

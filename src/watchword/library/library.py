@@ -38,8 +38,11 @@ ALL = Listing()
 class Library:
     """Videos by number. Any thread, and any number of processes, may use one file at the same time."""
 
-    def __init__(self, path: Path, encoder: Callable[[], Encoder] = minilm) -> None:
-        self.file = Database(path)
+    def __init__(self, path: Path | str | None = None, encoder: Callable[[], Encoder] = minilm) -> None:
+        """Its file; the default is the user's own library."""
+        from watchword.library import default_path
+
+        self.file = Database(Path(path) if path else default_path())
         self.encoder = encoder  # loaded for the first semantic search
 
     @property
@@ -191,13 +194,13 @@ class Library:
             ).fetchone()
         return row["id"] if row else None
 
-    def move(self, video: int, source: Path) -> None:
-        """The video has another path now."""
+    def move(self, video: int, source: Path, name: str) -> None:
+        """The video has another path and name now."""
         size, changed = _stamp(source)
         with self.file.writing() as connection:
             connection.execute(
                 "UPDATE videos SET name = ?, source = ?, source_size = ?, source_time = ? WHERE id = ?",
-                (_shown(source.name), os.fsencode(source.absolute()), size, changed, video),
+                (_shown(name), os.fsencode(source.absolute()), size, changed, video),
             )
 
     # --- searching -------------------------------------------------------------------------------------------------

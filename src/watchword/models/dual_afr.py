@@ -213,7 +213,7 @@ class DualAFR(Model):
         """beta of Eq. 7 for each word, the lowest layer first."""
         if len(self.layers) < 2:
             return Diagnostics()
-        weights = self.layer_weights(streams, caption)[0, 0].numpy()  # (T, L)
+        weights = self.layer_weights(streams, caption)[0, 0].cpu().numpy()  # (T, L)
         return Diagnostics(bars=(Bars("layers", tuple(self.layers), weights),))
 
     def in_full(self, locations: Tensor, begins: Tensor, memory: Memory) -> Tensor:

@@ -320,7 +320,7 @@ class Stats(Model):
         bars = []
         for stream in self.looked_at:
             share = torch.stack([one[stream][0, 0] for one in shares])  # (T,)
-            weights = torch.stack([share, 1 - share], 1).numpy()
+            weights = torch.stack([share, 1 - share], 1).cpu().numpy()
             bars.append(Bars(f"branches over {stream}", ("ST", "TS"), weights))
         return Diagnostics(bars=tuple(bars))
 

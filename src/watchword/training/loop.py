@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from watchword.config import Phase, Recipe
+from watchword.config import Phase, Recipe, check_paths
 from watchword.data.benchmarks import read_clips, store_path
 from watchword.data.dataset import CaptionData, build_vocabulary, keep_frames
 from watchword.errors import WatchwordError
@@ -84,6 +84,7 @@ def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) 
     """Trains what the recipe says into a new run folder."""
     run = Run(folder)
     run.check_new()
+    check_paths(recipe)
     trainer = Trainer(recipe, run)
     trainer.accelerator.wait_for_everyone()  # all have looked whether the folder is free
     with trainer.lock():

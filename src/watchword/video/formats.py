@@ -2,7 +2,9 @@
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from watchword.errors import WatchwordError
@@ -57,6 +59,44 @@ PLAYABLE_PIXELS = {"yuv420p", "yuvj420p"}  # others, ten bits or fuller colour, 
 def find_paths(words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES, *, report: Report = warn) -> list[Path]:
     """Paths of files, folders and patterns, each once, in order. A folder gives all files below it with a suffix."""
     return list(dict.fromkeys(path for word in words for path in _paths(word, suffixes, report)))
+
+
+def find_relative(
+    words: Iterable[str], suffixes: frozenset[str] = VIDEO_SUFFIXES, *, report: Report = warn
+) -> dict[Path, Path]:
+    """The paths of files, folders and patterns, each by its path below the folder that was named.
+
+    Where two would be the same, by their paths below the folder that holds all that was named.
+    """
+    words = list(words)
+    found: dict[str, tuple[Path, Path]] = {}  # absolute path -> relative path, path
+    for word in words:
+        for path in _paths(word, suffixes, report):
+            absolute = os.path.abspath(path)
+            found.setdefault(absolute, (Path(os.path.relpath(absolute, _root(word))), path))
+    count = Counter(relative for relative, _ in found.values())
+    base = os.path.commonpath([os.path.abspath(_root(word)) for word in words]) if words else ""
+    below = {absolute: Path(os.path.relpath(absolute, base)) for absolute in found}
+    named = {below[key] if count[name] > 1 else name: path for key, (name, path) in found.items()}
+    return named if len(named) == len(found) else {below[key]: path for key, (_, path) in found.items()}
+
+
+def _root(word: str) -> Path:
+    """The folder that a word names: itself, that of its file, or the part of a pattern that is plain."""
+    path = Path(word)
+    if os.path.isdir(path):
+        return path
+    if glob.has_magic(word) and not os.path.exists(path):
+        return Path(*takewhile(lambda part: not glob.has_magic(part), path.parts[:-1]))
+    return path.parent
+
+
+def names_of(relative: Collection[Path]) -> list[str]:
+    """Paths as names, such as `day1/IMG_1`; with the ending where two would have one name."""
+    short = [path.with_suffix("").as_posix() for path in relative]
+    count = Counter(short)
+    names = [path.as_posix() if count[name] > 1 else name for path, name in zip(relative, short, strict=True)]
+    return names if len(set(names)) == len(names) else [path.as_posix() for path in relative]
 
 
 def files_below(folder: Path, suffixes: Collection[str], report: Report = warn) -> list[Path]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    recipe: Annotated[Path, typer.Argument(help="The recipe of every run.")],
+    recipe: Annotated[str, typer.Argument(help="The recipe of every run: a name, or a file.")],
     words: Annotated[list[str] | None, typer.Argument(help="key=value settings for all runs")] = None,
     over: Annotated[list[str] | None, typer.Option(help="key=value,value,...; once or twice.")] = None,
     output: Annotated[
@@ -31,7 +31,7 @@ def sweep(
 
     Finished runs are skipped and interrupted ones continue: repeat the same command.
 
-    watchword research sweep recipes/msvd_information.toml --over phases.0.loss.gamma=1,2
+    watchword research sweep msvd/information --over phases.0.loss.gamma=1,2
     """
     from rich.console import Console
     from rich.table import Table
@@ -39,7 +39,7 @@ def sweep(
     from watchword.atomic_io import write_whole
     from watchword.cli._progress import console, training_bar
     from watchword.cli._shared import SCORES
-    from watchword.config import read_recipe, relative_to
+    from watchword.config import find_recipe, read_recipe, relative_to
     from watchword.training import Run, resume, train
     from watchword.training.evaluation import Search, evaluate
     from watchword.training.loop import VALIDATION_METRICS
@@ -57,7 +57,7 @@ def sweep(
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for number, cell in enumerate(cells, 1):
         chosen = [f"{key}={value}" for (key, _), value in zip(axes, cell, strict=True)]
-        planned = read_recipe(recipe, [*(words or ()), *chosen])
+        planned = read_recipe(find_recipe(recipe), [*(words or ()), *chosen])
         run = Run(output / ",".join(f"{name}={value}" for name, value in zip(names, cell, strict=True)))
         console.print(f"run {number} of {len(cells)}: {' '.join(chosen)}")
         begun = (run.folder / "recipe.toml").exists()
