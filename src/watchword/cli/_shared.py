@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from watchword.captioning.captioner import Captioner
+    from watchword.lanes import LaneOptions
 
 MAX_MESSAGES = 20
 STOPPED = 130  # the exit status of a program that Ctrl-C ended
@@ -30,6 +31,13 @@ Timeline = Annotated[
 ]
 Beam = Annotated[int, typer.Option(min=1, max=100, help="Beam size.")]
 MinConfidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out captions with less confidence.")]
+Speech = Annotated[bool, typer.Option("--speech", help="Also write down what is said.")]
+Text = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
+Sounds = Annotated[bool, typer.Option("--sounds", help="Also name the sounds.")]
+SpeechModel = Annotated[
+    str, typer.Option(help="For --speech: whisper_tiny, whisper_base, a folder or a name of faster-whisper.")
+]
+Language = Annotated[str, typer.Option(help="Of the speech, such as en; guessed by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Split = Annotated[str, typer.Option(help="The split to read: train, val or test.")]
 LengthPower = Annotated[
@@ -84,6 +92,15 @@ def read_list(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise WatchwordError(f"cannot read the list {path}: {error}") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def lane_options(speech: bool, text: bool, sounds: bool, speech_model: str, language: str) -> "LaneOptions":
+    """The lanes to read; naming a model or a language asks for the speech. What is missing is reported now."""
+    from watchword.lanes import LaneOptions, check_lanes
+
+    options = LaneOptions(speech or bool(speech_model or language), text, sounds, speech_model, language)
+    check_lanes(options)
+    return options
 
 
 class LazyCaptioner:

