@@ -52,17 +52,25 @@ def describe(
     beam: int = 5,
     min_confidence: float = 0.0,
     timeline: bool | None = None,
+    speech: bool = False,
+    text: bool = False,
+    sounds: bool = False,
+    speech_model: str = "",
+    language: str = "",
 ) -> "Description":
     """Captions a video: its caption, confidence, alternatives, segments, and the attention of each word.
 
     `captioner` is a run, a shipped captioner's name, or the result of `load`; by default the best one whose backbones
     are installed. A video of more than 40 seconds becomes a timeline, unless `timeline` says otherwise. `top` captions
-    for each segment; segments whose best caption has less than `min_confidence` are left out.
+    for each segment; segments whose best caption has less than `min_confidence` are left out. `speech`, `text` and
+    `sounds` also read what is said, written on screen and heard; `speech_model` and `language` are for the speech.
     """
     from watchword.captioning.captioner import Captioner
+    from watchword.lanes import LaneOptions
 
     loaded = captioner if isinstance(captioner, Captioner) else Captioner.load(captioner)
-    return loaded.describe(video, top=top, beam=beam, min_confidence=min_confidence, timeline=timeline)
+    lanes = LaneOptions(speech, text, sounds, speech_model, language)
+    return loaded.describe(video, top=top, beam=beam, min_confidence=min_confidence, timeline=timeline, lanes=lanes)
 
 
 def load(captioner: str | Path | None = None, store: str | Path | None = None) -> "Captioner":

@@ -22,6 +22,7 @@ from watchword.decoding import Ensemble, Hypotheses, RepetitionFilter, StepModel
 from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.store import Store
+from watchword.lanes import LaneOptions
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
 from watchword.text.sentences import never_last, without_loose_end
@@ -108,12 +109,15 @@ class Captioner:
         beam: int = 5,
         min_confidence: float = 0.0,
         timeline: bool | None = None,
+        lanes: LaneOptions | None = None,
     ) -> Description:
         """One caption for a short video, a timeline for one of more than 40 seconds; `timeline` overrides this.
 
         `top` captions for each segment. Segments whose best caption has less than `min_confidence` are left out.
+        `lanes` are read beside the captions.
         """
-        return describe_video(self, Path(video), DescribeOptions(top, beam, timeline, min_confidence))
+        options = DescribeOptions(top, beam, timeline, min_confidence, lanes or LaneOptions())
+        return describe_video(self, Path(video), options)
 
     @cached_property
     def extraction(self) -> Extraction:

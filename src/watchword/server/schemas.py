@@ -5,10 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from watchword.captioning.description import Description, segment_to_dict
+from watchword.captioning.description import Description, cue_to_dict, language_to_dict, segment_to_dict
 from watchword.captioning.writers import rounded
 from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State
+from watchword.types import Lane
 
 
 class ErrorAnswer(BaseModel):
@@ -108,6 +109,21 @@ class SegmentAnswer(BaseModel):
     alternatives: list[CaptionAnswer]
 
 
+class CueAnswer(BaseModel):
+    start: float = Field(description="Seconds.")
+    end: float
+    text: str
+    confidence: float
+    box: tuple[float, float, float, float] | None = Field(
+        default=None, description="Of text on screen: x0 y0 x1 y1, 0..1 of the picture."
+    )
+
+
+class LanguageAnswer(BaseModel):
+    code: str
+    probability: float
+
+
 class VideoAnswer(BaseModel):
     id: int
     name: str
@@ -116,10 +132,15 @@ class VideoAnswer(BaseModel):
     warnings: list[str] = Field(description="Damage in the file; the readable part was captioned.")
     segments: list[SegmentAnswer]
     has_file: bool = Field(description="Whether the file of the video still exists.")
+    lanes: dict[Lane, list[CueAnswer]] = Field(
+        default_factory=dict, description="What is said (speech), written (text) and heard (sounds), where it was read."
+    )
+    language: LanguageAnswer | None = Field(default=None, description="Of the speech.")
 
     @classmethod
     def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
         segments = [SegmentAnswer.model_validate(rounded(segment_to_dict(segment))) for segment in description.segments]
+        lanes, language = description.lanes.items(), rounded(language_to_dict(description.language))
         return cls(
             id=row.id,
             name=row.name,
@@ -128,6 +149,8 @@ class VideoAnswer(BaseModel):
             warnings=list(description.warnings),
             segments=segments,
             has_file=has_file,
+            lanes={lane: [CueAnswer(**rounded(cue_to_dict(cue))) for cue in cues] for lane, cues in lanes},
+            language=LanguageAnswer(**language) if language else None,
         )
 
 
@@ -139,6 +162,7 @@ class HitAnswer(BaseModel):
     caption: str
     confidence: float
     pieces: list[tuple[str, bool]] = Field(description="The caption in pieces, and whether each matches the query.")
+    lane: Lane = Field(description="What matches: captions, or what is said (speech), written (text), heard (sounds).")
 
     @classmethod
     def of(cls, hit: Hit) -> "HitAnswer":
@@ -150,6 +174,7 @@ class HitAnswer(BaseModel):
             caption=hit.caption,
             confidence=hit.confidence,
             pieces=list(hit.pieces),
+            lane=hit.lane,
         )
 
 

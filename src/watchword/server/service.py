@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
+from watchword.lanes import LaneOptions
 from watchword.server.caption_process import CaptionProcess
 from watchword.server.jobs import TRIES, Job
 from watchword.server.probe_pool import Busy, ProbePool
@@ -30,10 +31,10 @@ class NotAVideo(WatchwordError):  # noqa: N818
 class Service:
     """One library and one captioner. A library that another server uses is an error of the constructor."""
 
-    def __init__(self, library: Path, model: str | None, limits: Limits) -> None:
+    def __init__(self, library: Path, model: str | None, limits: Limits, lanes: LaneOptions | None = None) -> None:
         self.limits = limits
         self.storage = Storage(library, limits.queue)
-        self.captioner, self.probes = CaptionProcess(model), ProbePool()
+        self.captioner, self.probes = CaptionProcess(model, lanes), ProbePool()
         self.worker = Worker(self.storage, self.captioner)
         self.stopping = threading.Event()
         self.frame = lru_cache(FRAMES_KEPT)(self._frame)

@@ -153,6 +153,8 @@ export class SearchView {
   }
 }
 
+const VERBS = { speech: "said", text: "written", sounds: "heard" };
+
 function hitOf(hit) {
   const pieces = hit.pieces.map(([text, isMatch]) => (isMatch ? make("mark", {}, text) : text));
   const span = `${clock(hit.start)} – ${clock(hit.end)}`;
@@ -160,7 +162,8 @@ function hitOf(hit) {
     make("a", { href: `#/video/${hit.video}?at=${hit.start}` },
       make("span", { class: "picture" }, hitPicture(hit)),
       make("span", { class: "hit-text" },
-        make("span", { class: "hit-caption" }, ...pieces),
+        make("span", { class: "hit-caption" },
+          VERBS[hit.lane] ? make("span", { class: "quiet" }, `${VERBS[hit.lane]}: `) : null, ...pieces),
         make("span", { class: "quiet" }, `${hit.name} · ${span} · confidence\u00a0${confidence(hit.confidence)}`))));
 }
 

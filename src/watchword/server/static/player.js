@@ -104,6 +104,7 @@ export class Player {
       poster: api.thumbnailAddress(this.item.id), "aria-label": this.item.name, onclick: () => this.toggle(),
     }, track);
     track.track.mode = "hidden";  // loaded, and offered to whatever reads descriptions aloud
+    if (this.item.lanes?.speech?.length) this.addSubtitles();
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) { this.showFrames(); return; }  // only sound could be read
       this.shape(this.video.videoWidth / this.video.videoHeight);
@@ -116,6 +117,19 @@ export class Player {
       this.video.addEventListener(event, () => this.changed());
     }
     this.stage.replaceChildren(this.video, this.canvas);
+  }
+
+  addSubtitles() {
+    this.subtitles = make("track", {
+      kind: "subtitles", srclang: this.item.language?.code ?? "en", label: "Speech",
+      src: api.downloadAddress(this.item.id, "speech.vtt", false),
+    });
+    this.video.append(this.subtitles);
+    this.subtitles.track.mode = "showing";
+  }
+
+  showSubtitles(isOn) {
+    if (this.subtitles) this.subtitles.track.mode = isOn ? "showing" : "hidden";
   }
 
   /** timeupdate comes four times a second: too seldom for an overlay. */

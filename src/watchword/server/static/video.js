@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { announce, byId, make, place } from "./dom.js";
 import { drawOverlay, headsOf } from "./attention.js";
+import { Lanes } from "./lanes.js";
 import { confirmDeletion } from "./library.js";
 import { Player } from "./player.js";
 import * as trouble from "./trouble.js";
@@ -30,6 +31,7 @@ export class VideoView {
   constructor(video, attention, at) {
     Object.assign(this, { video, attention, segment: undefined, heads: [], head: null, pinned: null, pointed: null });
     this.player = new Player(video, () => this.moved());
+    this.lanes = new Lanes(video, this.player);
     this.build();
     this.onKey = (event) => { if (event.key === "Escape" && this.pinned !== null) this.pin(null); };
     document.addEventListener("keydown", this.onKey);
@@ -65,7 +67,7 @@ export class VideoView {
       this.caption, this.sure,
       video.warnings?.length ? make("ul", { class: "warnings" }, ...video.warnings.map((line) => make("li", {}, line))) : null,
       this.alternatives);
-    const rest = make("div", { class: "rest" }, video.segments.length > 1 ? this.buildSegments() : null, this.buildFiles());
+    const rest = make("div", { class: "rest" }, this.lanes.element, video.segments.length > 1 ? this.buildSegments() : null, this.buildFiles());
     byId("video").replaceChildren(
       make("p", { class: "crumb" }, make("a", { href: "#/" }, "← Library")),
       make("div", { class: "video" }, this.player.element, said, this.buildAttention(), rest));
@@ -97,7 +99,8 @@ export class VideoView {
 
   buildFiles() {
     const { id } = this.video;
-    const links = FILES.map(([file, label, about]) =>
+    const spoken = this.video.lanes?.speech?.length ? [["speech.srt", "Speech SRT", "What is said, as subtitles"]] : [];
+    const links = [...FILES, ...spoken].map(([file, label, about]) =>
       make("li", {}, make("a", { class: "button small", href: api.downloadAddress(id, file), download: true, title: about }, label)));
     return make("section", { class: "take", "aria-labelledby": "files-title" },
       make("h2", { id: "files-title" }, "Downloads"),
@@ -118,6 +121,7 @@ export class VideoView {
     const seconds = this.player.seconds;
     const segment = this.segmentAt(seconds);
     if (segment !== this.segment) this.showSegment(segment);
+    this.lanes.show(seconds);
     this.showTime(seconds);
   }
 
