@@ -638,6 +638,7 @@ def test_videos_are_listed_found_and_removed_by_number(
                 "caption": "a man is playing a guitar",
                 "confidence": 0.5,
                 "pieces": [["a ", False], ["man", True], [" is playing a ", False], ["guitar", True]],
+                "lane": "captions",
             }
         ],
     }

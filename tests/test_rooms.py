@@ -15,7 +15,7 @@ LAYERS = (
     {"text", "video", "layers", "decoding"},
     {"backbones", "models", "metrics"},
     {"features", "losses"},
-    {"data"},
+    {"data", "lanes"},
     {"training"},
     {"captioning"},
     {"explain"},

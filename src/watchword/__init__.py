@@ -58,16 +58,26 @@ def describe(
     timeline: bool | None = None,
     rate: float | None = None,
     device: str = "cpu",
+    speech: bool = False,
+    text: bool = False,
+    sounds: bool = False,
+    speech_model: str = "",
+    language: str = "",
 ) -> "Description":
     """Captions a video: its caption, confidence, alternatives, segments, and the attention of each word.
 
     `video` is a path, bytes, a file object, or an array of frames (F, H, W, 3) with their `rate` a second. `captioner`
     is a run, a shipped captioner's name, or the result of `load`; by default the best one. A video of more than 40
     seconds becomes a timeline, unless `timeline` says otherwise. `top` captions for each segment; segments whose best
-    caption has less than `min_confidence` are left out. `device`: `cpu`, `cuda`, `cuda:1`, or `auto`.
+    caption has less than `min_confidence` are left out. `device`: `cpu`, `cuda`, `cuda:1`, or `auto`. `speech`, `text`
+    and `sounds` also read what is said, written on screen and heard; `speech_model` and `language` are for the speech.
     """
-    loaded = _loaded(captioner, device)
-    return loaded.describe(video, top=top, beam=beam, min_confidence=min_confidence, timeline=timeline, rate=rate)
+    from watchword.captioning.pipeline import DescribeOptions
+    from watchword.lanes import LaneOptions
+
+    lanes = LaneOptions(speech, text, sounds, speech_model, language)
+    options = DescribeOptions(top, beam, timeline, min_confidence, lanes)
+    return _loaded(captioner, device).describe_input(video, options, rate)
 
 
 @overload

@@ -108,6 +108,29 @@ class AttentionHead:
         return ":".join(part for part in parts if part)
 
 
+Lane = Literal["captions", "speech", "text", "sounds"]
+Box = tuple[float, float, float, float]  # x0 y0 x1 y1, 0..1 of the picture
+
+
+@dataclass(frozen=True)
+class Cue:
+    """What is said, written or heard for a while: an entry of the lanes speech, text and sounds."""
+
+    start: float  # seconds
+    end: float
+    text: str
+    confidence: float  # 0..1: of the network that recognised it
+    box: Box | None = None  # of text on screen
+
+
+@dataclass(frozen=True)
+class Language:
+    """The language of the speech: told, with probability 1, or guessed."""
+
+    code: str  # en
+    probability: float
+
+
 MarkKind = Literal["key_frame", "first_key_frame", "chosen_frame"]
 
 

@@ -25,6 +25,7 @@ from watchword.errors import unknown
 from watchword.features.extraction import Extraction, Job
 from watchword.features.networks import find_device
 from watchword.features.store import Store
+from watchword.lanes import LaneOptions
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
 from watchword.text.sentences import never_last, without_loose_end
@@ -121,13 +122,16 @@ class Captioner:
         min_confidence: float = 0.0,
         timeline: bool | None = None,
         rate: float | None = None,
+        lanes: LaneOptions | None = None,
     ) -> Description:
         """One caption for a short video, a timeline for one of more than 40 seconds; `timeline` overrides this.
 
         `video` is a path, bytes, a file object, or frames (F, H, W, 3) with their `rate` a second. `top` captions for
-        each segment. Segments whose best caption has less than `min_confidence` are left out.
+        each segment. Segments whose best caption has less than `min_confidence` are left out. `lanes` are read beside
+        the captions.
         """
-        return self.describe_input(video, DescribeOptions(top, beam, timeline, min_confidence), rate)
+        options = DescribeOptions(top, beam, timeline, min_confidence, lanes or LaneOptions())
+        return self.describe_input(video, options, rate)
 
     def describe_input(self, video: VideoInput, options: DescribeOptions, rate: float | None = None) -> Description:
         with as_file(video, rate) as (path, name):

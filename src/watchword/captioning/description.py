@@ -3,13 +3,14 @@
 The codec keeps numbers exact: the journal, the library and the server store what it gives. The writers round.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from watchword.lanes import LANES
 from watchword.text.sentences import spelled
-from watchword.types import Bars, FloatArray, Mark
+from watchword.types import Bars, Cue, FloatArray, Lane, Language, Mark
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,23 @@ class Description:
     captioner: str
     segments: tuple[Segment, ...]
     warnings: tuple[str, ...] = ()  # damage in the file; the readable part was captioned
+    lanes: Mapping[Lane, tuple[Cue, ...]] = field(default_factory=dict)  # beside the captions: those that were read
+    language: Language | None = None  # of the speech
+
+    @property
+    def speech(self) -> tuple[Cue, ...]:
+        """What is said."""
+        return self.lanes.get("speech", ())
+
+    @property
+    def text(self) -> tuple[Cue, ...]:
+        """What is written on screen."""
+        return self.lanes.get("text", ())
+
+    @property
+    def sounds(self) -> tuple[Cue, ...]:
+        """What is heard: AudioSet classes."""
+        return self.lanes.get("sounds", ())
 
     @property
     def best(self) -> Caption | None:
@@ -145,13 +163,48 @@ def description_to_dict(description: Description) -> dict[str, Any]:
         "captioner": description.captioner,
         "segments": [segment_to_dict(segment) for segment in description.segments],
         "warnings": list(description.warnings),
+        **lanes_to_dict(description.lanes, description.language),
     }
 
 
 def description_from_dict(values: Mapping[str, Any]) -> Description:
     segments = tuple(segment_from_dict(segment) for segment in values["segments"])
     warnings = tuple(map(str, values["warnings"]))
-    return Description(Path(values["video"]), values["seconds"], values["captioner"], segments, warnings)
+    lanes, language = lanes_from_dict(values)
+    return Description(
+        Path(values["video"]), values["seconds"], values["captioner"], segments, warnings, lanes, language
+    )
+
+
+def lanes_to_dict(lanes: Mapping[Lane, Sequence[Cue]], language: Language | None) -> dict[str, Any]:
+    """A key for each lane that was read, and one for the language of the speech."""
+    values: dict[str, Any] = {lane: [cue_to_dict(cue) for cue in cues] for lane, cues in lanes.items()}
+    return values | {"language": language_to_dict(language)} if "speech" in lanes else values
+
+
+def lanes_from_dict(values: Mapping[str, Any]) -> tuple[dict[Lane, tuple[Cue, ...]], Language | None]:
+    lanes: dict[Lane, tuple[Cue, ...]] = {
+        lane: tuple(map(cue_from_dict, values[lane])) for lane in LANES if lane in values
+    }
+    return lanes, language_from_dict(values.get("language"))
+
+
+def cue_to_dict(cue: Cue) -> dict[str, Any]:
+    values = {"start": cue.start, "end": cue.end, "text": cue.text, "confidence": cue.confidence}
+    return values | {"box": list(cue.box)} if cue.box else values
+
+
+def cue_from_dict(values: Mapping[str, Any]) -> Cue:
+    box = tuple(values["box"]) if "box" in values else None
+    return Cue(values["start"], values["end"], values["text"], values["confidence"], box)
+
+
+def language_to_dict(language: Language | None) -> dict[str, Any] | None:
+    return {"code": language.code, "probability": language.probability} if language else None
+
+
+def language_from_dict(values: Mapping[str, Any] | None) -> Language | None:
+    return Language(values["code"], values["probability"]) if values else None
 
 
 def segment_to_dict(segment: Segment) -> dict[str, Any]:

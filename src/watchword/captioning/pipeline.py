@@ -5,13 +5,15 @@
 No torch is imported here before the first video is captioned.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchword.captioning.description import Description, Segment
 from watchword.captioning.merge import merge_similar
+from watchword.lanes import LaneOptions, LaneProgress, read_lanes
+from watchword.types import Lane
 from watchword.video import read_timeline
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class DescribeOptions:
     beam: int = 5  # beam size
     timeline: bool | None = None  # None: for videos of more than WHOLE_SECONDS
     min_confidence: float = 0.0  # segments whose best caption has less are left out
+    lanes: LaneOptions = field(default_factory=LaneOptions)  # what to read beside the captions
 
     def wants_timeline(self, seconds: float) -> bool:
         return seconds > WHOLE_SECONDS if self.timeline is None else self.timeline
@@ -60,11 +63,21 @@ def caption_video(
 
 
 def describe_video(captioner: "Captioner", path: Path, options: DescribeOptions) -> Description:
-    """All segments of a video, merged."""
+    """All segments of a video, merged, and the lanes beside them."""
     warnings: list[str] = []
     seconds = read_timeline(path, warnings.append).end
-    segments = caption_video(captioner, path, options, seconds=seconds, warnings=warnings)
-    return assemble(path, seconds, captioner.name, list(segments), warnings, options)
+    segments = list(caption_video(captioner, path, options, seconds=seconds, warnings=warnings))
+    lanes: dict[Lane, LaneProgress] = {}
+    for _ in read_lanes(path, options.lanes, lanes, warnings):
+        pass
+    return with_lanes(assemble(path, seconds, captioner.name, segments, warnings, options), lanes)
+
+
+def with_lanes(description: Description, lanes: Mapping[Lane, LaneProgress]) -> Description:
+    """The description with the lanes as far as they are read."""
+    cues = {lane: progress.all_cues for lane, progress in lanes.items()}
+    language = lanes["speech"].language if "speech" in lanes else None
+    return replace(description, lanes=cues, language=language)
 
 
 def assemble(

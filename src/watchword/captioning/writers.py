@@ -3,23 +3,27 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
 from watchword.captioning.confidence import UNSURE
-from watchword.captioning.description import Caption, Description, Segment, segment_to_dict
+from watchword.captioning.description import Caption, Description, Segment, lanes_to_dict, segment_to_dict
 from watchword.captioning.merge import chapters
 from watchword.text.sentences import as_sentence
+from watchword.types import Cue, Lane
 from watchword.video import shown
 
 SCHEMA = 2
 SUBTITLE_WIDTH = 42  # characters of a line, as broadcasters count
 EDITED = "NOTE edited by hand\n\n"  # before a cue of WebVTT; SRT has no comments
 HTML_SEGMENTS = 200  # shown in a notebook
-DIGITS = {"start": 3, "end": 3, "seconds": 3, "confidence": 4, "probability": 4}  # of the numbers in JSON
+DIGITS = {"start": 3, "end": 3, "seconds": 3, "confidence": 4, "probability": 4, "box": 4}  # of the numbers in JSON
+VERBS: dict[Lane, str] = {"captions": "seen", "speech": "said", "text": "written", "sounds": "heard"}
 
 # --- text ----------------------------------------------------------------------------------------------------------
 
@@ -31,7 +35,17 @@ def text_lines(description: Description, *, named: bool) -> list[str]:
     lines = [name] if is_timeline and named else []
     for segment in description.segments:
         lines += segment_lines(segment, is_timeline=is_timeline, name=name)
-    return lines
+    return lines + lane_lines(description, name=name)
+
+
+def lane_lines(description: Description, *, name: str = "") -> list[str]:
+    """What is said, written and heard: a line for each cue."""
+    margin = f"{name}: " if name and description.is_whole else ""
+    return [
+        f"{margin}{clock(cue.start)} - {clock(cue.end)}  {VERBS[lane]}: {cue.text} ({cue.confidence:.2f})"
+        for lane, cues in description.lanes.items()
+        for cue in cues
+    ]
 
 
 def segment_lines(segment: Segment, *, is_timeline: bool, name: str = "") -> list[str]:
@@ -66,43 +80,79 @@ def clock(seconds: float) -> str:
 
 def cues(segments: Sequence[Segment]) -> list[tuple[int, int, str]]:
     """(start, end, caption) in milliseconds: in order, none empty, none that overlaps the one before it."""
+    return in_order((segment.start, segment.end, as_sentence(segment.best.text)) for segment in segments)
+
+
+def in_order(timed: Iterable[tuple[float, float, str]]) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
-    for segment in segments:
-        start = max(round(segment.start * 1000), found[-1][1] if found else 0)
-        end = max(round(segment.end * 1000), start + 1)
-        found.append((start, end, as_sentence(segment.best.text)))
+    for start, end, text in timed:
+        begin = max(round(start * 1000), found[-1][1] if found else 0)
+        found.append((begin, max(round(end * 1000), begin + 1), text))
     return found
 
 
-def srt(description: Description) -> str:
+def lane_cues(description: Description, lane: Lane) -> list[tuple[int, int, str]]:
+    """(start, end, text) in milliseconds, in order; lines that are on screen together, or sounds, are joined."""
+    if lane == "captions":
+        return cues(description.segments)
+    if lane == "speech":
+        return in_order((cue.start, cue.end, cue.text) for cue in description.speech)
+    return in_order(_joined(description.lanes.get(lane, ()), "\n" if lane == "text" else ", "))
+
+
+def _joined(some: Sequence[Cue], separator: str) -> Iterator[tuple[float, float, str]]:
+    """Cues that overlap, as cues that do not: one for each time in which the same ones are there."""
+    edges = sorted({edge for cue in some for edge in (cue.start, cue.end)})
+    waiting, there = deque(sorted(some, key=lambda cue: cue.start)), list[Cue]()
+    for begin, end in pairwise(edges):
+        while waiting and waiting[0].start <= begin:
+            there.append(waiting.popleft())
+        there = [cue for cue in there if cue.end > begin]
+        if there:
+            yield begin, end, separator.join(cue.text for cue in there)
+
+
+def srt(description: Description, lane: Lane = "captions") -> str:
     blocks = [
-        f"{number}\n{_stamp(start, ',')} --> {_stamp(end, ',')}\n{fill(text, SUBTITLE_WIDTH)}\n"
-        for number, (start, end, text) in enumerate(cues(description.segments), 1)
+        f"{number}\n{_stamp(start, ',')} --> {_stamp(end, ',')}\n{_filled(text)}\n"
+        for number, (start, end, text) in enumerate(lane_cues(description, lane), 1)
     ]
     return "\n".join(blocks)
 
 
-def vtt(description: Description) -> str:
-    """WebVTT for a track of kind `descriptions`."""
-    return _webvtt(description.segments, f"descriptions of {_name(description)} by watchword")
+def _filled(text: str) -> str:
+    return "\n".join(fill(line, SUBTITLE_WIDTH) for line in text.split("\n"))
+
+
+def vtt(description: Description, lane: Lane = "captions") -> str:
+    """WebVTT: captions for a track of kind `descriptions`, speech for one of kind `subtitles`."""
+    kind = "descriptions" if lane == "captions" else "subtitles" if lane == "speech" else lane
+    edited = [segment.best.edited for segment in description.segments] if lane == "captions" else []
+    return _webvtt(lane_cues(description, lane), f"{kind} of {_name(description)} by watchword", edited)
 
 
 def vtt_chapters(description: Description) -> str:
     """WebVTT for a track of kind `chapters`: one title a line, without gaps."""
-    return _webvtt(chapters(description.segments), f"chapters of {_name(description)} by watchword")
+    found = chapters(description.segments)
+    edited = [chapter.best.edited for chapter in found]
+    return _webvtt(cues(found), f"chapters of {_name(description)} by watchword", edited)
 
 
 def _name(description: Description) -> str:
     return shown(Path(description.video.name))
 
 
-def _webvtt(segments: Sequence[Segment], note: str) -> str:
-    notes = [EDITED if segment.best.edited else "" for segment in segments]
+def _webvtt(timed: Sequence[tuple[int, int, str]], note: str, edited: Sequence[bool] = ()) -> str:
+    notes = [EDITED if by_hand else "" for by_hand in edited] or [""] * len(timed)
     blocks = [
-        f"{notes[number - 1]}{number}\n{_stamp(start, '.')} --> {_stamp(end, '.')}\n{_escaped(text)}\n"
-        for number, (start, end, text) in enumerate(cues(segments), 1)
+        f"{notes[number - 1]}{number}\n{_stamp(start, '.')} --> {_stamp(end, '.')}\n{_lines(text)}\n"
+        for number, (start, end, text) in enumerate(timed, 1)
     ]
     return "\n".join(["WEBVTT\n", f"NOTE {_escaped(note)}\n", *blocks])
+
+
+def _lines(text: str) -> str:
+    return "\n".join(_escaped(line) for line in text.split("\n"))
 
 
 def _escaped(text: str) -> str:
@@ -148,6 +198,7 @@ def video_values(description: Description) -> dict[str, Any]:
             "confidence": description.confidence,
             "segments": [segment_to_dict(segment) for segment in description.segments],
             "warnings": list(description.warnings),
+            **lanes_to_dict(description.lanes, description.language),
         }
     )
     return values
@@ -163,17 +214,22 @@ def rounded(values: Any, digits: int | None = None) -> Any:
 
 
 def as_csv(descriptions: Sequence[Description]) -> str:
-    """A row for each segment; a column `edited` where a person wrote a caption."""
+    """A row for each segment, and for each cue of the other lanes; a column `edited` where a person wrote a caption."""
     text = io.StringIO(newline="")
     rows = csv.writer(text, lineterminator="\n")
     has_edits = any(segment.best.edited for description in descriptions for segment in description.segments)
-    rows.writerow(["video", "start", "end", "caption", "confidence", *(["edited"] if has_edits else [])])
+    rows.writerow(["video", "start", "end", "caption", "confidence", "lane", *(["edited"] if has_edits else [])])
     for description in descriptions:
-        for segment in description.segments:
-            times = [f"{segment.start:.3f}", f"{segment.end:.3f}"]
-            texts = plain_cell(shown(description.video)), plain_cell(segment.best.text)
-            edited = ["yes" if segment.best.edited else ""] if has_edits else []
-            rows.writerow([texts[0], *times, texts[1], f"{segment.best.confidence:.4f}", *edited])
+        found: list[tuple[Lane, Cue, bool]] = [
+            ("captions", Cue(one.start, one.end, one.best.text, one.best.confidence), one.best.edited)
+            for one in description.segments
+        ]
+        found += [(lane, cue, False) for lane, some in description.lanes.items() for cue in some]
+        for lane, cue, edited in found:
+            times = [f"{cue.start:.3f}", f"{cue.end:.3f}"]
+            texts = plain_cell(shown(description.video)), plain_cell(cue.text)
+            by_hand = ["yes" if edited else ""] if has_edits else []
+            rows.writerow([texts[0], *times, texts[1], f"{cue.confidence:.4f}", lane, *by_hand])
     return text.getvalue()
 
 
@@ -204,6 +260,8 @@ WRITERS: dict[Format, tuple[str, Writer]] = {  # format -> suffix of its files, 
     "chapters": (".chapters.vtt", _of_one(vtt_chapters)),
 }
 
+LANE_WRITERS: dict[Format, Callable[[Description, Lane], str]] = {"srt": srt, "vtt": vtt}  # one lane a file
+
 # --- notebooks -----------------------------------------------------------------------------------------------------
 
 
@@ -211,16 +269,17 @@ def as_html(description: Description) -> str:
     """Captions, their confidence, and the peak of each word's attention. No scripts."""
     about = escape(f"{clock(description.seconds)}, {description.captioner}")
     title = f"<b>{escape(description.video.name)}</b> <small>{about}</small>"
+    lanes = "".join(f"<br><small>{escape(line)}</small>" for line in lane_lines(description)[:HTML_SEGMENTS])
     if not description.segments:
-        return f"<div>{title}<br><i>no caption is confident enough</i></div>"
+        return f"<div>{title}<br><i>no caption is confident enough</i>{lanes}</div>"
     if description.is_whole:
         others = "".join(f"<li>{_html_caption(caption)}</li>" for caption in description.alternatives)
         best = _html_caption(description.segments[0].best)
-        return f"<div>{title}<br>{best}{f'<ul>{others}</ul>' if others else ''}</div>"
+        return f"<div>{title}<br>{best}{f'<ul>{others}</ul>' if others else ''}{lanes}</div>"
     rows = "".join(_html_row(segment) for segment in description.segments[:HTML_SEGMENTS])
     more = len(description.segments) - HTML_SEGMENTS
     rest = f"<small>and {more} more</small>" if more > 0 else ""
-    return f"<div>{title}<table>{rows}</table>{rest}</div>"
+    return f"<div>{title}<table>{rows}</table>{rest}{lanes}</div>"
 
 
 def _html_row(segment: Segment) -> str:

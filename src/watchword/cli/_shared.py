@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from watchword.captioning.captioner import Captioner
+    from watchword.lanes import LaneOptions
 
 MAX_MESSAGES = 20
 T = TypeVar("T")
@@ -47,6 +48,13 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto: a GPU where 
 Shard = Annotated[
     str | None, typer.Option(metavar="K/N", help="The K-th of N parts of the videos: one for each machine, say 3/16.")
 ]
+Speech = Annotated[bool, typer.Option("--speech", help="Also write down what is said.")]
+Text = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
+Sounds = Annotated[bool, typer.Option("--sounds", help="Also name the sounds.")]
+SpeechModel = Annotated[
+    str, typer.Option(help="For --speech: whisper_tiny, whisper_base, a folder or a name of faster-whisper.")
+]
+Language = Annotated[str, typer.Option(help="Of the speech, such as en; guessed by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Split = Annotated[str, typer.Option(help="The split to read: train, val or test.")]
 LengthPower = Annotated[
@@ -111,6 +119,15 @@ def shard_of(items: Sequence[T], shard: str | None) -> list[T]:
     if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise WatchwordError(f"--shard {shard!r}: expected K/N with K from 1 to N, such as 3/16")
     return list(items[int(part) - 1 :: int(parts)])
+
+
+def lane_options(speech: bool, text: bool, sounds: bool, speech_model: str, language: str) -> "LaneOptions":
+    """The lanes to read; naming a model or a language asks for the speech. What is missing is reported now."""
+    from watchword.lanes import LaneOptions, check_lanes
+
+    options = LaneOptions(speech or bool(speech_model or language), text, sounds, speech_model, language)
+    check_lanes(options)
+    return options
 
 
 class LazyCaptioner:

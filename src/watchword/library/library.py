@@ -6,31 +6,47 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
+from watchword.captioning.description import (
+    Description,
+    Segment,
+    cue_from_dict,
+    cue_to_dict,
+    language_from_dict,
+    language_to_dict,
+    segment_from_dict,
+    segment_to_dict,
+)
 from watchword.errors import WatchwordError
 from watchword.library.database import Database, Hit, VideoRow
 from watchword.library.edits import INDEXES, edit_segment, with_edits
 from watchword.library.listing import NUM_EDITED, Listing
-from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm
+from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm, selects_of
+from watchword.types import Cue, Lane
 from watchword.video import shown
 
+LANES: tuple[Lane, ...] = get_args(Lane)
 MAX_SPELLINGS = 32  # words that a prefix may stand for
 BATCH_SIZE = 256  # captions that are embedded before they are stored
-HIT = """
-    SELECT segments.id, segments.video, videos.name, segments.start, segments.end, segments.caption, segments.confidence
+SNIPPET = 40  # words of a long text that are shown around a match
+HIT_COLUMNS = """
+    segments.id, segments.video AS video, videos.name, segments.start AS start, segments.end, segments.caption,
+    segments.confidence AS confidence, segments.lane
+"""
+HIT = f"""
+    SELECT {HIT_COLUMNS}
     FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
-BY_VIDEO = "video = ? ORDER BY id"
-DAMAGE = (ValueError, KeyError, TypeError)  # of stored JSON
+OF_VIDEO = "video = ? AND lane = 'captions' ORDER BY"
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError)  # of stored JSON
 VIDEO_COLUMNS = f"""
     id, name, seconds, caption, confidence, added, captioner, source, {NUM_EDITED} AS num_edited,
-    (SELECT count(*) FROM segments WHERE segments.video = videos.id) AS num_segments
+    (SELECT count(*) FROM segments WHERE segments.video = videos.id AND lane = 'captions') AS num_segments
 """
 ALL = Listing()
 
@@ -76,7 +92,7 @@ class Library:
                 (clean(identity), path, clean(identity)),
             ).fetchall()
             if replaced and replaced[0]["identity"] == clean(identity):
-                description = with_edits(description, _segments(connection, BY_VIDEO, replaced[0]["id"]))
+                description = with_edits(description, _segments(connection, f"{OF_VIDEO} id", replaced[0]["id"]))
             for row in replaced:
                 _delete(connection, row["id"])
             values = {
@@ -93,12 +109,18 @@ class Library:
                 "captioner": clean(description.captioner),
                 "warnings": json.dumps(description.warnings),
                 "added": time.time() if added is None else added,
+                "lanes": json.dumps(_lanes_values(description)),
             }
             video = _insert(connection, "videos", values)
             for segment in description.segments:
                 best = {"caption": clean(segment.best.text), "confidence": segment.best.confidence}
                 times = {"video": video, "start": segment.start, "end": segment.end}
                 _insert(connection, "segments", times | best | {"content": json.dumps(segment_to_dict(segment))})
+            for lane, cues in description.lanes.items():
+                for cue in cues:
+                    best = {"caption": clean(cue.text), "confidence": cue.confidence, "lane": lane}
+                    times = {"video": video, "start": cue.start, "end": cue.end}
+                    _insert(connection, "segments", times | best | {"content": json.dumps(cue_to_dict(cue))})
             for index in INDEXES:
                 connection.execute(
                     f"INSERT INTO {index} (rowid, caption) SELECT id, caption FROM segments WHERE video = ?", (video,)
@@ -144,11 +166,14 @@ class Library:
             if row is None:
                 raise WatchwordError(f"no video {video} in {self.path}")
             try:
-                found = tuple(_read_segments(connection, BY_VIDEO, video))
-                warnings = tuple(json.loads(row["warnings"]))
+                found = tuple(_read_segments(connection, f"{OF_VIDEO} id", video))
+                warnings, about = tuple(json.loads(row["warnings"])), json.loads(row["lanes"])
+                lanes = {name: tuple(_read_cues(connection, video, name)) for name in LANES if name in about}
+                language = language_from_dict(about.get("speech", {}).get("language"))
             except DAMAGE as error:
                 raise WatchwordError(f"video {video} of {self.path} is damaged ({error}): add it again") from error
-        return Description(Path(os.fsdecode(row["path"])), row["seconds"], row["captioner"], found, warnings)
+        path = Path(os.fsdecode(row["path"]))
+        return Description(path, row["seconds"], row["captioner"], found, warnings, lanes, language)
 
     def edit(self, video: int, segment: int, text: str) -> Segment | None:
         """Corrects the caption of a segment, counted from 0; an empty text restores the original one."""
@@ -158,7 +183,7 @@ class Library:
     def key_seconds(self, video: int) -> float | None:
         """The time whose frame shows what the video's caption says."""
         with self.file.reading() as connection:
-            best = _segments(connection, "video = ? ORDER BY confidence DESC, id LIMIT 1", video)
+            best = _segments(connection, f"{OF_VIDEO} confidence DESC, id LIMIT 1", video)
         return best[0].key_seconds if best else None
 
     def explanation(self, video: int) -> dict[str, Any] | None:
@@ -206,61 +231,66 @@ class Library:
     # --- searching -------------------------------------------------------------------------------------------------
 
     def search(self, query: str, *, limit: int = 20, offset: int = 0, semantic: bool = False) -> list[Hit]:
-        """Segments, the best match first, then the most confident. `semantic`: by sentence embedding, not by words."""
+        """Segments and cues, the best match first, then the most confident. `semantic`: by sentence embedding."""
         search = self._search_semantic if semantic else self._search_words
-        return search(Query.read(query), _page(limit), _page(offset))
+        return search(Query.read_all(query), _page(limit), _page(offset))
 
     def count_hits(self, query: str, *, semantic: bool = False) -> int:
-        """How many segments `search` finds without a limit."""
+        """How many `search` finds without a limit."""
+        queries = Query.read_all(query)
         if semantic:
-            return len(self._near(Query.read(query)))
+            return len(self._near(queries))
         with self.file.reading() as connection:
-            expression = Query.read(query).expression(lambda word: _beginning_with(connection, word))
-            if not expression:
-                return 0
-            counted = connection.execute("SELECT count(*) FROM stems WHERE stems MATCH ?", (expression,))
-            return int(counted.fetchone()[0])
+            selects = selects_of(queries, "segments.id", lambda word: _beginning_with(connection, word))
+            values = [value for _, some in selects for value in some]
+            united = " UNION ".join(select for select, _ in selects)
+            return int(connection.execute(f"SELECT count(*) FROM ({united})", values).fetchone()[0]) if selects else 0
 
-    def _search_words(self, query: Query, limit: int, offset: int) -> list[Hit]:
+    def _search_words(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
         mark = secrets.token_hex(8)  # no caption contains it
+        columns = (
+            f"{HIT_COLUMNS}, snippet(stems, 0, '{mark}', '{mark}', '…', {SNIPPET}) AS marked, -bm25(stems) AS score"
+        )
+        order = "ORDER BY score DESC, confidence DESC, video, start LIMIT ? OFFSET ?"
         with self.file.reading() as connection:
-            expression = query.expression(lambda word: _beginning_with(connection, word))
-            if not expression:
+            selects = selects_of(queries, columns, lambda word: _beginning_with(connection, word))
+            if not selects:
                 return []
-            rows = connection.execute(
-                """
-                SELECT segments.id, segments.video, videos.name, segments.start, segments.end, segments.caption,
-                       segments.confidence, highlight(stems, 0, ?, ?) AS marked, -bm25(stems) AS score
-                FROM stems JOIN segments ON segments.id = stems.rowid JOIN videos ON videos.id = segments.video
-                WHERE stems MATCH ?
-                ORDER BY score DESC, segments.confidence DESC, segments.video, segments.start LIMIT ? OFFSET ?
-                """,
-                (mark, mark, expression, limit, offset),
-            ).fetchall()
+            statement = f"{selects[0][0]} {order}"
+            if len(selects) > 1:  # a row that answers several queries is one hit
+                united = " UNION ALL ".join(select for select, _ in selects)
+                statement = f"WITH found AS MATERIALIZED ({united}) SELECT *, max(score) FROM found GROUP BY id {order}"
+            values = [value for _, some in selects for value in some]
+            rows = connection.execute(statement, (*values, limit, offset)).fetchall()
             return [_hit(connection, row, _pieces(row["marked"], mark), row["score"]) for row in rows]
 
-    def _search_semantic(self, query: Query, limit: int, offset: int) -> list[Hit]:
-        near = self._near(query)[offset : offset + limit]
+    def _search_semantic(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
+        near = self._near(queries)[offset : offset + limit]
         with self.file.reading() as connection:
             rows = [(connection.execute(HIT, (segment,)).fetchone(), cosine) for segment, cosine in near]
             return [
                 _hit(connection, row, ((row["caption"], False),), cosine) for row, cosine in rows if row
             ]  # may be gone
 
-    def _near(self, query: Query) -> list[tuple[int, float]]:
-        """Segments and their cosines, the nearest first."""
-        if not query.wanted:
+    def _near(self, queries: Sequence[Query]) -> list[tuple[int, float]]:
+        """Segments and cues with their cosines, the nearest first."""
+        wanted = [query for query in queries if query.wanted]
+        if not wanted:
             return []
         self.embed()
         encoder = self.encoder()
-        (asked,) = encoder.encode([query.text])
+        (asked,) = encoder.encode([" ".join(query.text for query in wanted)])
+        lanes = [query.lane for query in wanted]
+        narrowed = "" if None in lanes else f"AND lane IN ({', '.join('?' * len(lanes))})"
         with self.file.reading() as connection:
-            unwanted = query.exclusion(lambda word: _beginning_with(connection, word))
-            excluded = "AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)" if unwanted else ""
+            unwanted = [query.exclusion(lambda word: _beginning_with(connection, word)) for query in queries]
+            excluded = [expression for expression in unwanted if expression]
             rows = connection.execute(
                 "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
-                f"WHERE encoder = ? AND length(vector) = ? {excluded}",  # a file from elsewhere may hold anything
-                (encoder.name, len(as_bytes(asked)), *([unwanted] if unwanted else [])),
+                f"WHERE encoder = ? AND length(vector) = ? {narrowed}"  # a file from elsewhere may hold anything
+                + " AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)"
+                * len(excluded),
+                (encoder.name, len(as_bytes(asked)), *(lanes if narrowed else ()), *excluded),
             ).fetchall()
         if not rows:
             return []
@@ -293,6 +323,12 @@ class Library:
         return len(captions)
 
 
+def _lanes_values(description: Description) -> dict[Lane, dict[str, Any]]:
+    """What is stored of each lane beside its cues."""
+    language = {"language": language_to_dict(description.language)}
+    return {lane: language if lane == "speech" else {} for lane in description.lanes}
+
+
 def _beginning_with(connection: sqlite3.Connection, word: str) -> list[str]:
     """Words of the library that begin so."""
     if not word.isalnum():
@@ -309,10 +345,10 @@ def _pieces(marked: str, mark: str) -> tuple[tuple[str, bool], ...]:
 
 def _hit(connection: sqlite3.Connection, row: sqlite3.Row, pieces: tuple[tuple[str, bool], ...], rank: float) -> Hit:
     found = row["video"], row["name"], row["start"], row["end"], row["caption"], row["confidence"]
-    (segment,) = _segments(connection, "id = ?", row["id"]) or (None,)
+    (segment,) = _segments(connection, "id = ? AND lane = 'captions'", row["id"]) or (None,)
     if segment is None:
-        return Hit(*found, pieces, rank, (row["start"] + row["end"]) / 2)
-    return Hit(*found, pieces, rank, segment.key_seconds, segment.best.edited)
+        return Hit(*found, pieces, rank, (row["start"] + row["end"]) / 2, lane=row["lane"])
+    return Hit(*found, pieces, rank, segment.key_seconds, segment.best.edited, row["lane"])
 
 
 def _segments(connection: sqlite3.Connection, where: str, number: int) -> tuple[Segment, ...]:
@@ -326,6 +362,12 @@ def _segments(connection: sqlite3.Connection, where: str, number: int) -> tuple[
 def _read_segments(connection: sqlite3.Connection, where: str, number: int) -> Iterator[Segment]:
     for row in connection.execute(f"SELECT content FROM segments WHERE {where}", (number,)):
         yield segment_from_dict(json.loads(row["content"]))
+
+
+def _read_cues(connection: sqlite3.Connection, video: int, lane: Lane) -> Iterator[Cue]:
+    of_lane = "SELECT content FROM segments WHERE video = ? AND lane = ? ORDER BY id"
+    for row in connection.execute(of_lane, (video, lane)):
+        yield cue_from_dict(json.loads(row["content"]))
 
 
 def _video(row: sqlite3.Row) -> VideoRow:

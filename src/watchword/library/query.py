@@ -4,20 +4,25 @@ dog running        both words, in any form (stems); the last one may be a prefix
 run* dog           any word may be one
 "dog is running"   these words in this order
 dog -cat           captions with dog and without cat
+said:hello seen:dog   said in a video that shows a dog; a prefix narrows all words up to the next one
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from watchword.types import Lane
+
 MAX_TERMS = 64  # of a query; FTS5 allows 256 in an expression
 TERM = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
+PREFIX = re.compile(r"(seen|said|written|heard):", re.IGNORECASE)
+LANES: dict[str, Lane] = {"seen": "captions", "said": "speech", "written": "text", "heard": "sounds"}
 # A search for "the dog" should find "a dog": left out, except in quotes and where the query has nothing else.
 STOP_WORDS = frozenset("a an the is are was were am be been being".split())
 
@@ -33,10 +38,28 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """Terms that must occur, and terms that must not."""
+    """Terms that must occur together, and terms that must not, in one lane or in any."""
 
     wanted: tuple[Term, ...]
     unwanted: tuple[Term, ...]
+    lane: Lane | None = None
+
+    @classmethod
+    def read_all(cls, text: str) -> tuple["Query", ...]:
+        """A query for each lane that the text names, and one for the words before the first prefix."""
+        texts: dict[Lane | None, str] = {}
+        lane: Lane | None = None
+        for match in TERM.finditer(text):
+            minus, _, word = match.groups()
+            prefix = PREFIX.match(word or "")
+            if prefix:
+                lane = LANES[prefix[1].lower()]
+            rest = f"{minus}{word[prefix.end() :]}" if prefix else match[0]
+            texts[lane] = f"{texts.get(lane, '')}{rest} "
+        if lane in texts and not text[-1:].isspace():
+            texts[lane] = texts[lane].rstrip()  # its last word may be incomplete
+        queries = (replace(cls.read(some), lane=lane) for lane, some in texts.items())
+        return tuple(query for query in queries if query.wanted or query.unwanted)
 
     @classmethod
     def read(cls, text: str) -> "Query":
@@ -73,6 +96,41 @@ def _expression(term: Term, beginning_with: Callable[[str], Sequence[str]]) -> s
         return whole
     spelled = [f'"{word}"' for word in beginning_with(folded(term.text))]
     return f"({' OR '.join([whole, whole + ' *', *spelled])})"
+
+
+# --- queries as SQL --------------------------------------------------------------------------------------------------
+
+
+Select = tuple[str, list[str]]  # SQL and its values
+ROWS = "stems JOIN segments ON segments.id = stems.rowid"
+
+
+def selects_of(queries: Sequence[Query], columns: str, beginning_with: Callable[[str], Sequence[str]]) -> list[Select]:
+    """A SELECT for each query that wants something: rows of videos in which the other queries match too."""
+
+    def videos(expression: str, lane: Lane | None) -> Select:
+        where, values = _matching(expression, lane)
+        return f"(SELECT segments.video FROM {ROWS} WHERE {where})", values
+
+    wanted = [query for query in queries if query.wanted]
+    missing = [videos(query.exclusion(beginning_with), query.lane) for query in queries if not query.wanted]
+    selects = []
+    for query in wanted:
+        others = [videos(one.expression(beginning_with), one.lane) for one in wanted if one is not query]
+        where, values = _matching(query.expression(beginning_with), query.lane)
+        for kind, some in (("IN", others), ("NOT IN", missing)):
+            where += "".join(f" AND segments.video {kind} {select}" for select, _ in some)
+            values += [value for _, more in some for value in more]
+        tables = f"{ROWS} JOIN videos ON videos.id = segments.video"
+        selects.append((f"SELECT {columns} FROM {tables} WHERE {where}", values))
+    return selects
+
+
+def _matching(expression: str, lane: Lane | None) -> Select:
+    return ("stems MATCH ? AND segments.lane = ?", [expression, lane]) if lane else ("stems MATCH ?", [expression])
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
 
 
 def clean(text: str) -> str:

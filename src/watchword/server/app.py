@@ -18,8 +18,9 @@ from starlette.types import ASGIApp
 
 import watchword
 from watchword.captioning.confidence import UNSURE
-from watchword.captioning.writers import WRITERS, Format
+from watchword.captioning.writers import LANE_WRITERS, WRITERS, Format
 from watchword.errors import WatchwordError
+from watchword.lanes import LANES
 from watchword.library import Listing, VideoRow
 from watchword.library.listing import Sort
 from watchword.server.auth import AccessPolicy, AuthMiddleware
@@ -45,6 +46,7 @@ from watchword.server.schemas import (
 from watchword.server.service import Service
 from watchword.server.storage import TYPES
 from watchword.server.uploads import add_uploads
+from watchword.types import Lane
 
 PAGE = Path(__file__).parent / "static"
 VIEWER = PAGE.parents[1] / "explain" / "page" / "attention.js"  # shared with `watchword explain`
@@ -286,12 +288,15 @@ def _add_videos(app: FastAPI, service: Service) -> None:
 
     @app.get("/api/search", tags=["search"])
     def search(
-        q: Annotated[str, Query(max_length=1000, description='words, prefixes*, "phrases", -without')],
+        q: Annotated[
+            str,
+            Query(max_length=1000, description='words, prefixes*, "phrases", -without, said: written: seen: heard:'),
+        ],
         limit: Limit = 20,
         offset: Offset = 0,
         semantic: bool = False,
     ) -> HitList:
-        """Segments whose captions match."""
+        """Segments whose captions match, and what is said, written and heard that does."""
         if semantic and not service.info.semantic_search:
             line = "semantic search needs weights: run watchword weights get minilm, and start the server again"
             raise HTTPException(422, line)
@@ -351,9 +356,12 @@ def _add_files(app: FastAPI, service: Service) -> None:
 
     for name, (form, kind) in DOWNLOADS.items():
         _add_download(app, service, name, form, kind)
+    for lane in LANES:
+        _add_download(app, service, f"{lane}.vtt", "vtt", "text/vtt", lane)
+        _add_download(app, service, f"{lane}.srt", "srt", "application/x-subrip", lane)
 
 
-def _add_download(app: FastAPI, service: Service, name: str, form: Format, kind: str) -> None:
+def _add_download(app: FastAPI, service: Service, name: str, form: Format, kind: str, lane: Lane = "captions") -> None:
     ending, write = WRITERS[form]
 
     @app.get(
@@ -362,12 +370,14 @@ def _add_download(app: FastAPI, service: Service, name: str, form: Format, kind:
         response_class=Response,
         name=name,
         responses={200: {"content": {kind: {} if form == "json" else {"schema": {"type": "string"}}}}, **errors(404)},
-        summary=f"The description of a video as {form}",
+        summary=f"The {'description' if lane == 'captions' else lane} of a video as {form}",
     )
     def download(video: Number, download: bool = False) -> Response:
         row = row_of(service, video)
-        text = write([service.storage.description(row)])
-        headers = {"content-disposition": attachment(f"{Path(row.name).stem}{ending}")} if download else None
+        description = service.storage.description(row)
+        text = write([description]) if lane == "captions" else LANE_WRITERS[form](description, lane)
+        suffix = ending if lane == "captions" else f".{name}"
+        headers = {"content-disposition": attachment(f"{Path(row.name).stem}{suffix}")} if download else None
         return Response(text.encode(), media_type=kind, headers=headers)
 
 

@@ -1,22 +1,25 @@
 """A process that holds one captioner and captions video after video.
 
-    python -m watchword.server.caption_process [MODEL]
+    python -m watchword.server.caption_process MODEL LANES
 
 All of captioning runs here, not only decoding: frames are many and captions are few, so little data crosses the border
 of the process, and torch stays out of the server.
 """
 
+import json
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchword.captioning.description import Description, Segment, description_from_dict, description_to_dict
-from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video
+from watchword.captioning.pipeline import DescribeOptions, assemble, caption_video, with_lanes
 from watchword.errors import WatchwordError
+from watchword.lanes import LaneOptions, LaneProgress, read_lanes
 from watchword.library.query import has_minilm
 from watchword.server.subprocesses import Message, Subprocess, serve_requests
+from watchword.types import Lane
 from watchword.video import read_timeline, shown
 
 if TYPE_CHECKING:
@@ -50,8 +53,8 @@ class CaptionerInfo:
 class CaptionProcess:
     """The process as the server uses it."""
 
-    def __init__(self, model: str | None, threads: int | None = None) -> None:
-        words = [model] if model else []
+    def __init__(self, model: str | None, threads: int | None = None, lanes: LaneOptions | None = None) -> None:
+        words = [model or "", json.dumps(asdict(lanes or LaneOptions()))]
         environment = {"OMP_NUM_THREADS": str(threads)} if threads else {}
         self.process = Subprocess(
             "watchword.server.caption_process", *words, silence_seconds=SILENCE_SECONDS, environment=environment
@@ -81,8 +84,9 @@ class CaptionProcess:
 class CaptionHandler:
     """Responds with a message for each segment, and the whole description at the end."""
 
-    def __init__(self, model: str | None) -> None:
+    def __init__(self, model: str | None, lanes: LaneOptions | None = None) -> None:
         self.model = model
+        self.options = replace(OPTIONS, lanes=lanes or LaneOptions())
         self.loaded: tuple[str, Captioner] | None = None  # one at a time: each takes some hundred megabytes
 
     def handle(self, request: Message) -> Iterator[Message]:
@@ -110,11 +114,17 @@ class CaptionHandler:
 
         warnings, segments = list[str](), list[Segment]()
         seconds = read_timeline(path, warnings.append).end
-        for segment in caption_video(captioner, path, OPTIONS, seconds=seconds, warnings=warnings):
+        passes: list[Lane] = ["captions", *self.options.lanes.wanted]
+        for segment in caption_video(captioner, path, self.options, seconds=seconds, warnings=warnings):
             segments.append(segment)
-            yield {"reached": segment.end, "caption": segment.best.text}
+            yield {"reached": segment.end / len(passes), "caption": segment.best.text}
+        lanes: dict[Lane, LaneProgress] = {}
+        for lane, part in read_lanes(path, self.options.lanes, lanes, warnings):
+            done = passes.index(lane) * seconds + min(part.reached, seconds)
+            yield {"reached": done / len(passes), "caption": segments[-1].best.text if segments else ""}
         lines = [renamed(line, path, name) for line in warnings]
-        description = assemble(Path(name), seconds, captioner.name, segments, lines, OPTIONS)
+        description = assemble(Path(name), seconds, captioner.name, segments, lines, self.options)
+        description = with_lanes(description, lanes)
         yield {
             "reached": seconds,
             "caption": description.caption,
@@ -138,4 +148,6 @@ def renamed(line: str, path: Path, name: str) -> str:
 if __name__ == "__main__":
     import watchword.captioning.captioner  # noqa: F401 - torch, before memory is limited
 
-    serve_requests(CaptionHandler(sys.argv[1] if len(sys.argv) > 1 else None).handle, memory_bytes=MEMORY_BYTES)
+    model, lanes = sys.argv[1:]
+    handler = CaptionHandler(model or None, LaneOptions(**json.loads(lanes)))
+    serve_requests(handler.handle, memory_bytes=MEMORY_BYTES)

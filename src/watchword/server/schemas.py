@@ -7,11 +7,12 @@ from pydantic import BaseModel, Field
 
 from watchword.captioning.alternatives import split_by_content
 from watchword.captioning.confidence import UNSURE
-from watchword.captioning.description import Description, Segment, segment_to_dict
+from watchword.captioning.description import Description, Segment, cue_to_dict, language_to_dict, segment_to_dict
 from watchword.captioning.merge import chapters
 from watchword.captioning.writers import rounded
 from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State
+from watchword.types import Lane
 
 
 class ErrorAnswer(BaseModel):
@@ -158,6 +159,21 @@ class ChapterAnswer(BaseModel):
     caption: str
 
 
+class CueAnswer(BaseModel):
+    start: float = Field(description="Seconds.")
+    end: float
+    text: str
+    confidence: float
+    box: tuple[float, float, float, float] | None = Field(
+        default=None, description="Of text on screen: x0 y0 x1 y1, 0..1 of the picture."
+    )
+
+
+class LanguageAnswer(BaseModel):
+    code: str
+    probability: float
+
+
 class VideoAnswer(BaseModel):
     id: int
     name: str
@@ -167,6 +183,10 @@ class VideoAnswer(BaseModel):
     segments: list[SegmentAnswer]
     chapters: list[ChapterAnswer] = Field(description="Many segments in a few parts.")
     has_file: bool = Field(description="Whether the file of the video still exists.")
+    lanes: dict[Lane, list[CueAnswer]] = Field(
+        default_factory=dict, description="What is said (speech), written (text) and heard (sounds), where it was read."
+    )
+    language: LanguageAnswer | None = Field(default=None, description="Of the speech.")
 
     @classmethod
     def of(cls, row: VideoRow, description: Description, has_file: bool) -> "VideoAnswer":
@@ -174,6 +194,7 @@ class VideoAnswer(BaseModel):
             ChapterAnswer(start=round(part.start, 3), end=round(part.end, 3), caption=part.best.text)
             for part in chapters(description.segments)
         ]
+        lanes, language = description.lanes.items(), rounded(language_to_dict(description.language))
         return cls(
             id=row.id,
             name=row.name,
@@ -183,6 +204,8 @@ class VideoAnswer(BaseModel):
             segments=[SegmentAnswer.of(segment) for segment in description.segments],
             chapters=parts,
             has_file=has_file,
+            lanes={lane: [CueAnswer(**rounded(cue_to_dict(cue))) for cue in cues] for lane, cues in lanes},
+            language=LanguageAnswer(**language) if language else None,
         )
 
 
@@ -197,6 +220,7 @@ class HitAnswer(BaseModel):
     edited: bool = Field(description="Whether a person wrote the caption.")
     key_seconds: float = Field(description="The time whose frame shows what the caption says.")
     pieces: list[tuple[str, bool]] = Field(description="The caption in pieces, and whether each matches the query.")
+    lane: Lane = Field(description="What matches: captions, or what is said (speech), written (text), heard (sounds).")
 
     @classmethod
     def of(cls, hit: Hit) -> "HitAnswer":
@@ -211,6 +235,7 @@ class HitAnswer(BaseModel):
             edited=hit.edited,
             key_seconds=round(hit.key_seconds, 3),
             pieces=list(hit.pieces),
+            lane=hit.lane,
         )
 
 

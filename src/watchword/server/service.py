@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
+from watchword.lanes import LaneOptions
 from watchword.library import VideoRow
 from watchword.server.caption_process import CaptionProcess
 from watchword.server.jobs import TRIES, Job
@@ -40,13 +41,14 @@ class Service:
         model: str | None,
         limits: Limits,
         describers: int = 1,
-        captioner: Callable[[str | None, int | None], CaptionProcess] = CaptionProcess,
+        lanes: LaneOptions | None = None,
+        captioner: Callable[[str | None, int | None, LaneOptions | None], CaptionProcess] = CaptionProcess,
     ) -> None:
         self.limits = limits
         self.storage = Storage(library, limits.queue)
         self.probes = ProbePool()
         threads = max(1, (os.cpu_count() or 1) // describers) if describers > 1 else None
-        self.workers = [Worker(self.storage, captioner(model, threads)) for _ in range(describers)]
+        self.workers = [Worker(self.storage, captioner(model, threads, lanes)) for _ in range(describers)]
         self.stopping = threading.Event()
         self.frame = lru_cache(FRAMES_KEPT)(self._frame)
 

@@ -71,6 +71,21 @@ class ShortSide:
 
 
 @dataclass(frozen=True)
+class Within:
+    """The longer side at most `pixels`, aspect kept, nothing cut; a smaller picture as it is."""
+
+    pixels: int
+
+    def __post_init__(self) -> None:
+        _check_side(self.pixels)
+
+    def layout(self, width: int, height: int) -> Layout:
+        ratio = min(1.0, self.pixels / max(width, height))
+        wide, high = max(1, round(width * ratio)), max(1, round(height * ratio))
+        return Layout(wide, high, wide, high)
+
+
+@dataclass(frozen=True)
 class CentreCrop:
     """The shorter side to `pixels`, then the middle square: things keep their shape, the edges are lost."""
 

@@ -177,6 +177,8 @@ export class SearchView {
   }
 }
 
+const VERBS = { speech: "said", text: "written", sounds: "heard" };
+
 function hitOf(hit) {
   const pieces = hit.pieces.map(([text, isMatch]) => (isMatch ? make("mark", {}, text) : text));
   const span = `${clock(hit.start)} – ${clock(hit.end)}`;
@@ -184,7 +186,8 @@ function hitOf(hit) {
     make("a", { href: `#/video/${hit.video}?at=${hit.start}` },
       make("span", { class: "picture" }, hitPicture(hit)),
       make("span", { class: "hit-text" },
-        make("span", { class: `hit-caption${hit.unsure ? " guess" : ""}` }, ...pieces, hit.unsure ? "?" : null),
+        make("span", { class: `hit-caption${hit.unsure ? " guess" : ""}` },
+          VERBS[hit.lane] ? make("span", { class: "quiet" }, `${VERBS[hit.lane]}: `) : null, ...pieces, hit.unsure ? "?" : null),
         make("span", { class: "quiet" }, certaintyTag(hit), ` ${hit.name} · ${span}`))));
 }
 

@@ -138,6 +138,7 @@ export class Player {
       poster: this.poster(), "aria-label": this.item.name, onclick: () => this.toggle(),
     }, track, chapters);
     for (const one of [track, chapters]) one.track.mode = "hidden";  // loaded, and offered to whatever reads them
+    if (this.item.lanes?.speech?.length) this.addSubtitles();
     this.video.addEventListener("loadedmetadata", () => {
       if (!this.video.videoWidth) { this.showFrames(); return; }  // only sound could be read
       this.shape(this.video.videoWidth / this.video.videoHeight);
@@ -156,6 +157,19 @@ export class Player {
   poster() {
     const [first] = this.item.segments;
     return first ? api.frameAddress(this.item.id, first.key_seconds) : api.thumbnailAddress(this.item.id);
+  }
+
+  addSubtitles() {
+    this.subtitles = make("track", {
+      kind: "subtitles", srclang: this.item.language?.code ?? "en", label: "Speech",
+      src: api.downloadAddress(this.item.id, "speech.vtt", false),
+    });
+    this.video.append(this.subtitles);
+    this.subtitles.track.mode = "showing";
+  }
+
+  showSubtitles(isOn) {
+    if (this.subtitles) this.subtitles.track.mode = isOn ? "showing" : "hidden";
   }
 
   /** timeupdate comes four times a second: too seldom for an overlay. */

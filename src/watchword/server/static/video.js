@@ -5,6 +5,7 @@ import { announce, byId, make, place } from "./dom.js";
 import { drawOverlay, headsOf } from "./attention.js";
 import { captionerList } from "./captioners.js";
 import { CaptionEditor } from "./editor.js";
+import { Lanes } from "./lanes.js";
 import { confirmDeletion } from "./library.js";
 import { Player } from "./player.js";
 import { Timeline } from "./timeline.js";
@@ -39,6 +40,7 @@ export class VideoView {
       turned: () => { this.isOriginal = !this.isOriginal; this.showSegment(this.segment); },
     });
     this.player = new Player(video, () => this.moved());
+    this.lanes = new Lanes(video, this.player);
     this.build();
     this.onKey = (event) => { if (event.key === "Escape" && this.pinned !== null) this.pin(null); };
     document.addEventListener("keydown", this.onKey);
@@ -93,7 +95,7 @@ export class VideoView {
       video.warnings?.length ? make("ul", { class: "warnings" }, ...video.warnings.map((line) => make("li", {}, line))) : null,
       this.alternatives);
     this.timeline = new Timeline(video, (seconds) => { this.pin(null); this.seek(seconds); });
-    const rest = make("div", { class: "rest" }, this.timeline.element, this.buildFiles());
+    const rest = make("div", { class: "rest" }, this.lanes.element, this.timeline.element, this.buildFiles());
     byId("video").replaceChildren(
       make("p", { class: "crumb" }, make("a", { href: "#/" }, "← Library")),
       make("div", { class: "video" }, this.player.element, said, this.buildAttention(), rest));
@@ -114,7 +116,8 @@ export class VideoView {
 
   buildFiles() {
     const { id } = this.video;
-    const links = FILES.map(([file, label, about]) =>
+    const spoken = this.video.lanes?.speech?.length ? [["speech.srt", "Speech SRT", "What is said, as subtitles"]] : [];
+    const links = [...FILES, ...spoken].map(([file, label, about]) =>
       make("li", {}, make("a", { class: "button small", href: api.downloadAddress(id, file), download: true, title: about }, label)));
     return make("section", { class: "take", "aria-labelledby": "files-title" },
       make("h2", { id: "files-title" }, "Downloads"),
@@ -139,6 +142,7 @@ export class VideoView {
     const seconds = this.player.seconds;
     const segment = this.segmentAt(seconds);
     if (segment !== this.segment) { this.isOriginal = false; this.showSegment(segment); }
+    this.lanes.show(seconds);
     this.showTime(seconds);
   }
 
