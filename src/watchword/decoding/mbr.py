@@ -20,7 +20,7 @@ def mbr_decode(
     length_power: float = 0.5,
     content: Sequence[float] | None = None,
 ) -> Hypotheses:
-    """The candidates with the least Bayes risk (Kumar and Byrne 2004) under an n-gram similarity: `num_best`, or `beams`.
+    """The `num_best` candidates (or `beams`) with the least Bayes risk (Kumar and Byrne 2004) by n-gram similarity.
 
     The most likely caption is often atypical. The candidates come from a beam twice as wide; the score of each is its
     mean similarity to `num_captions` samples of the model, 0..1, so it is also a measure of confidence. Where the beam
