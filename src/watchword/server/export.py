@@ -31,7 +31,7 @@ def add_export(app: FastAPI, service: Service) -> None:
         for offset in range(0, storage.library.count(), PAGE):
             yield from storage.library.videos(limit=PAGE, offset=offset)
 
-    kinds = {kind: {} for kind in (*DOCUMENTS.values(), "application/zip")}
+    kinds: dict[str, dict[str, str]] = {kind: {} for kind in (*DOCUMENTS.values(), "application/zip")}
 
     @app.get(
         "/api/export",
