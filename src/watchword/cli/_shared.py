@@ -32,7 +32,7 @@ Timeline = Annotated[
 Beam = Annotated[int, typer.Option(min=1, max=100, help="Beam size.")]
 MinConfidence = Annotated[float, typer.Option(min=0.0, max=1.0, help="Leave out captions with less confidence.")]
 Speech = Annotated[bool, typer.Option("--speech", help="Also write down what is said.")]
-Text = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
+ScreenText = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
 Sounds = Annotated[bool, typer.Option("--sounds", help="Also name the sounds.")]
 SpeechModel = Annotated[
     str, typer.Option(help="For --speech: whisper_tiny, whisper_base, a folder or a name of faster-whisper.")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Language, Model, Sounds, Speech, SpeechModel, Text, lane_options
+from watchword.cli._shared import Language, Model, ScreenText, Sounds, Speech, SpeechModel, lane_options
 from watchword.errors import WatchwordError
 
 
@@ -22,7 +22,7 @@ def serve(
     max_hours: Annotated[float, typer.Option(min=0.001, help="Longest accepted video.")] = 4.0,
     allow_host: Annotated[list[str] | None, typer.Option(help="Another name of this machine; needs the token.")] = None,
     speech: Speech = False,
-    text: Text = False,
+    text: ScreenText = False,
     sounds: Sounds = False,
     speech_model: SpeechModel = "",
     language: Language = "",
