@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from tests.test_lanes import LANES, SPEECH, described
-from tests.test_page import PATIENCE, Server, browser, expect, open_video, serving, visiting  # noqa: F401
+from tests.test_page import (  # noqa: F401
+    PATIENCE,
+    Server,
+    browser,
+    expect,
+    open_video,
+    pytestmark,
+    serving,
+    visiting,
+)
 from tests.videos import numbered, write_video
 from watchword.library import Library
-
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
 @pytest.fixture

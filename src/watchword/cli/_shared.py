@@ -49,7 +49,7 @@ Shard = Annotated[
     str | None, typer.Option(metavar="K/N", help="The K-th of N parts of the videos: one for each machine, say 3/16.")
 ]
 Speech = Annotated[bool, typer.Option("--speech", help="Also write down what is said.")]
-Text = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
+ScreenText = Annotated[bool, typer.Option("--text", help="Also read the text on screen.")]
 Sounds = Annotated[bool, typer.Option("--sounds", help="Also name the sounds.")]
 SpeechModel = Annotated[
     str, typer.Option(help="For --speech: whisper_tiny, whisper_base, a folder or a name of faster-whisper.")

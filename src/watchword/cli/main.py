@@ -1,6 +1,7 @@
 """The command line. Each command has a file of its own and imports what is heavy when it is called."""
 
 import errno
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -133,7 +134,7 @@ def _root(
     """Every command is a sub-command."""
 
 
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "Videos": (describe, explain, search, library, serve, captioner),
     "Captioners": (train, evaluate, score, compare, calibrate, export),
     "Features and models": (features, weights, models, data),

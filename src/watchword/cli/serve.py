@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Language, Model, Offline, Sounds, Speech, SpeechModel, Text, lane_options
+from watchword.cli._shared import Language, Model, Offline, ScreenText, Sounds, Speech, SpeechModel, lane_options
 from watchword.errors import WatchwordError
 
 
@@ -27,7 +27,7 @@ def serve(
         list[str] | None, typer.Option(help="Pages of this origin may use the API, such as https://app.example.")
     ] = None,
     speech: Speech = False,
-    text: Text = False,
+    text: ScreenText = False,
     sounds: Sounds = False,
     speech_model: SpeechModel = "",
     language: Language = "",

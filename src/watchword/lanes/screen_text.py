@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from watchword.features.segments import From
 from watchword.lanes.reading import LanePart, LaneProgress
 from watchword.lanes.tracking import CueTracker, Sighting
-from watchword.types import FloatArray
+from watchword.types import Cue, FloatArray
 from watchword.video import Rate, iterate_frames, read_timeline
 from watchword.video.transforms import Within
 
@@ -58,7 +59,7 @@ class TextReader:
         before: FloatArray | None = None
         plan = From(Rate(PER_SECOND), reached)
         for frames in iterate_frames(path, plan, Within(PIXELS), chunk=CHUNK, report=warnings.append):
-            ended = []
+            ended: list[Cue] = []
             for time, picture in zip(frames.times.tolist(), frames.pictures, strict=True):
                 now = block_means(picture)
                 if before is None or has_changed(before, now):
@@ -73,7 +74,7 @@ class TextReader:
         height, width = picture.shape[:2]
         if min(height, width) < BLOCK:
             return []
-        found = self.network(np.ascontiguousarray(picture[:, :, ::-1]))
+        found: Any = self.network(np.ascontiguousarray(picture[:, :, ::-1]))
         if found.txts is None:
             return []
         corners = np.asarray(found.boxes) / [width, height]  # (lines, 4, 2)
@@ -81,7 +82,7 @@ class TextReader:
         for text, score, points in zip(found.txts, found.scores, corners, strict=True):
             line = " ".join(text.split())
             if score >= MIN_SCORE and sum(map(str.isalnum, line)) >= MIN_LETTERS:
-                x0, y0, x1, y1 = (*points.min(0).clip(0, 1).tolist(), *points.max(0).clip(0, 1).tolist())
+                (x0, y0), (x1, y1) = (corner.clip(0, 1).tolist() for corner in (points.min(0), points.max(0)))
                 sightings.append(Sighting(line, float(score), (x0, y0, x1, y1)))
         return sightings
 

@@ -12,6 +12,7 @@ from watchword.features.networks import AUDIO_BACKBONES
 from watchword.features.specs import AudioSpec
 from watchword.lanes.reading import LanePart, LaneProgress
 from watchword.lanes.tracking import CueTracker, Sighting
+from watchword.types import Cue
 
 MIN_SCORE = 0.4
 MAX_TAGS = 3  # at a time
@@ -36,7 +37,7 @@ class SoundReader:
         tags.resume(progress.open_cues, progress.reached)
         reached = progress.reached
         for extracted in self.extraction.audio(path, self.spec, warnings, progress.reached):
-            ended = []
+            ended: list[Cue] = []
             scores = extracted.layers["scores"].numpy()  # (F, classes)
             for time, row in zip(extracted.times.tolist(), scores, strict=True):
                 begin = time - self.step / 2
