@@ -135,7 +135,7 @@ def _loaded(captioner: "str | Path | Captioner | None", device: str) -> "Caption
 
 
 def load(captioner: str | Path | None = None, store: str | Path | None = None, *, device: str = "cpu") -> "Captioner":
-    """A captioner: a run, a shipped captioner's name, or the best one whose backbones are installed.
+    """A captioner: a run, a shipped captioner's name, or the default one, whose backbone is downloaded once.
 
     Of a run, `caption_stored` captions videos whose features are in the run's store, or in another `store`.
     """

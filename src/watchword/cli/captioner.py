@@ -45,17 +45,20 @@ def choose(name: str) -> None:
 
 def show() -> None:
     """A line for each captioner, and for the chosen run; a star marks the one that is used."""
-    from watchword.captioning.bundle import find_bundle, missing_weights, shipped
-    from watchword.preferences import origin_of, preference
+    from watchword.captioning.bundle import DEFAULT, find_bundle, missing_weights, shipped
+    from watchword.preferences import is_offline, origin_of, preference
 
     chosen = preference("model")
     names = list(dict.fromkeys([*shipped(), *([chosen] if chosen else [])]))
     missing = {name: missing_weights(find_bundle(name)) for name in names}
-    used = chosen or next((name for name in names if not missing[name]), "")
-    why = f"chosen in {origin_of('model')}" if chosen else "the best one that is installed"
+    comes = [] if is_offline() else [DEFAULT]  # it downloads what it needs
+    used = chosen or next((name for name in names if name in comes or not missing[name]), "")
+    why = f"chosen in {origin_of('model')}" if chosen else "the best one"
     width = max(map(len, names))
     for name in names:
         notes = [why] if name == used else []
-        notes += [f"needs watchword weights get {' '.join(missing[name])}"] if missing[name] else []
+        if missing[name]:
+            weights = " ".join(missing[name])
+            notes.append(f"downloads {weights} once" if name in comes else f"needs watchword weights get {weights}")
         about = find_bundle(name).recipe.about + (f" ({'; '.join(notes)})" if notes else "")
         typer.echo(f"{'*' if name == used else ' '} {name:{width}}  {about}")
