@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from watchword.cli import _progress
-from watchword.cli._progress import Bar, TimeLeft, bar, shown_score
+from watchword.cli._progress import Bar, TimeLeft, bar, epoch_line, shown_score
+from watchword.cli._shared import SCORES, score_table
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +45,19 @@ def test_scores_have_one_scale() -> None:
     assert shown_score("CIDEr", 0.7934) == "CIDEr 79.3"
     assert shown_score("Bleu_4", 0.5) == "BLEU-4 50.0"
     assert shown_score("val_loss", 3.0739) == "val_loss 3.074"
+
+
+def test_the_line_of_an_epoch_fits_into_80_columns() -> None:
+    names = ("loss", "learning_rate", "val_loss", "Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr")
+    line = epoch_line("phase 2, epoch 12/30", dict.fromkeys(names, 0.123456))
+    assert len(line) < 80
+    assert line.startswith("phase 2, epoch 12/30  loss 0.1235  val_loss 0.1235  CIDEr 12.3  BLEU-4 12.3")
+
+
+def test_a_table_of_scores_fits_into_80_columns() -> None:
+    out = io.StringIO()
+    scores = dict.fromkeys(SCORES, 0.5)
+    Console(file=out, width=80).print(score_table({"a_run_with_a_name_that_is_rather_long (beam 5)": scores}, "test"))
+    lines = out.getvalue().splitlines()
+    assert lines[1].split() == list(SCORES.values())
+    assert any(line.split()[-7:] == ["50.0"] * 7 for line in lines)
