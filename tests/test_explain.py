@@ -29,6 +29,7 @@ from watchword.explain.attention import (
     Explanation,
     HeadAttention,
     SegmentExplanation,
+    flat_notes,
     frame_times,
     main_head,
     peak,
@@ -131,7 +132,21 @@ def test_a_peak_is_the_time_step_with_most_attention_and_its_locations() -> None
     assert seen.locations.tolist() == [0, 0, 1, 0]
     assert seen.where == "lower left"
     assert peak_text(segment(), "grid", 2) == "most at 0.8 s (75%), lower left"
-    assert peak_text(segment(), "grid", 0) == "uniform over time"
+    assert peak_text(segment(), "grid", 0) == "flat over time"
+
+
+def test_attention_that_hardly_differs_from_even_is_called_flat() -> None:
+    times = np.array([0.1, 0.4, 0.8])
+    flat = HeadAttention(times, QUARTERS[:1], np.array([[[0.3], [0.3], [0.4]], [[0.1], [0.1], [0.8]]]))
+    made = segment("a dog", heads={"pooled": flat})
+    assert peak_text(made, "pooled", 0) == "flat over time"
+    assert flat_notes(made) == [
+        "pooled: attention is flat for 1 of 2 words; its weights hardly differ from even and are no evidence"
+    ]
+    clear = HeadAttention(times, QUARTERS[:1], np.array([[[0.1], [0.1], [0.8]]] * 2))
+    one = HeadAttention(times[:1], QUARTERS[:1], np.ones((2, 1, 1)))  # nothing to choose from
+    places = HeadAttention(times[:1], QUARTERS, np.array([[[0.7, 0.1, 0.1, 0.1]]] * 2))
+    assert flat_notes(segment("a dog", heads={"clear": clear, "one": one, "places": places})) == []
 
 
 def test_where_attention_over_time_is_uniform_other_heads_and_then_key_frames_choose_the_time() -> None:

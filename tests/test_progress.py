@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from watchword.cli import _progress
-from watchword.cli._progress import Bar, TimeLeft, bar, shown_score
+from watchword.cli._progress import Bar, TimeLeft, bar, epoch_line, shown_score
+from watchword.cli._shared import SCORES, score_table
 from watchword.downloads import PackagedFile
 
 
@@ -56,3 +57,19 @@ def test_a_download_says_what_comes_from_where_and_how_large_it_is(monkeypatch: 
         report(clip, 99_000_000)  # a package has more than the file
     (line,) = shown.getvalue().splitlines()
     assert line == "watchword: downloading CLIP's image encoder: images (a-package==1.0, 90 MB, MIT), once"
+
+
+def test_the_line_of_an_epoch_fits_into_80_columns() -> None:
+    names = ("loss", "learning_rate", "val_loss", "Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr")
+    line = epoch_line("phase 2, epoch 12/30", dict.fromkeys(names, 0.123456))
+    assert len(line) < 80
+    assert line.startswith("phase 2, epoch 12/30  loss 0.1235  val_loss 0.1235  CIDEr 12.3  BLEU-4 12.3")
+
+
+def test_a_table_of_scores_fits_into_80_columns() -> None:
+    out = io.StringIO()
+    scores = dict.fromkeys(SCORES, 0.5)
+    Console(file=out, width=80).print(score_table({"a_run_with_a_name_that_is_rather_long (beam 5)": scores}, "test"))
+    lines = out.getvalue().splitlines()
+    assert lines[1].split() == list(SCORES.values())
+    assert any(line.split()[-7:] == ["50.0"] * 7 for line in lines)

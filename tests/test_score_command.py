@@ -57,8 +57,10 @@ def test_options_add_their_own_keys_to_the_json(files: list[str]) -> None:
 
 def test_the_table_shows_scores_and_how_they_were_computed(files: list[str]) -> None:
     output = run(*files, "--bootstrap", "20").stdout
-    for word in ("Bleu_4", "CIDEr", "PTB 3.4.1", "videos: 3", "references: 4", "vocabulary"):
+    for word in ("BLEU-4", "CIDEr", "PTB 3.4.1", "videos: 3", "references: 4", "vocabulary"):
         assert word in output
+    cider = json.loads(run(*files, "--json").stdout)["CIDEr"]
+    assert f"{100 * cider:.1f}" in output  # on the scale of every other table
 
 
 def test_without_meteor_one_line_says_how_to_get_it(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.conftest import noise_stream
-from watchword.config import Phase, Recipe, Sampling, Schedule
+from watchword.config import Phase, Recipe, Sampling, Schedule, write_toml
 from watchword.data.dataset import Slot, keep_frames
 from watchword.decoding import Hypotheses, StepModel, mbr_decode, rescore, teacher_force
 from watchword.errors import WatchwordError
@@ -71,9 +71,39 @@ def test_training_lowers_the_loss_and_fills_the_run_folder(shapes: Path, tmp_pat
     assert [row["epoch"] for row in rows] == list(range(1, 9))
     assert rows[-1]["loss"] < 0.75 * rows[0]["loss"]
     assert {"CIDEr", "Bleu_4", "val_loss"} <= rows[-1].keys()
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
     seen = json.loads((tmp_path / "run" / "data.json").read_text())
     assert set(seen["splits"]) == {"train", "val", "test"}
     assert list((tmp_path / "run").glob("events.out.*"))
+
+
+PHASES = [{"epochs": 3, "patience": 2}, {"epochs": 5}, {"epochs": 0}]
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ({"phase": 0, "epoch": 1, "waited": 0}, "phase 1 of 3, epoch 1 of 3"),
+        ({"phase": 0, "epoch": 3, "waited": 2}, "phase 1 of 3, epoch 3 of 3"),
+        ({"phase": 1, "epoch": 4, "waited": 9}, "phase 2 of 3, epoch 4 of 5"),
+        ({"phase": 1, "epoch": 5, "waited": 0}, ""),
+        ({"phase": 2, "epoch": 0, "waited": 0}, ""),
+    ],
+)
+def test_a_training_that_is_not_at_its_end_is_known(
+    shapes: Path, tmp_path: Path, place: dict[str, int], told: str
+) -> None:
+    run = Run(tmp_path)
+    (tmp_path / "recipe.toml").write_text(write_toml(recipe(shapes, phases=PHASES).model_dump()))
+    assert run.unfinished() == ""  # a folder without its place in training
+    run.keep_last({"model.x": torch.zeros(1)}, place)
+    assert run.unfinished() == told
+
+
+def test_patience_ends_a_training_too(shapes: Path, tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(write_toml(recipe(shapes, phases=PHASES[:1]).model_dump()))
+    Run(tmp_path).keep_last({"model.x": torch.zeros(1)}, {"phase": 0, "epoch": 2, "waited": 2})
+    assert Run(tmp_path).unfinished() == ""
 
 
 def test_the_best_weights_are_those_of_the_best_validation(shapes: Path, tmp_path: Path) -> None:

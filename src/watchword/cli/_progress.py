@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -112,14 +112,26 @@ def training_bar() -> Iterator["Report"]:
         def report(now: "TrainingProgress") -> None:
             phase = f"phase {now.phase + 1}, " if now.phase else ""
             if now.scores:
-                shown = "  ".join(shown_score(name, value) for name, value in now.scores.items())
-                progress.console.print(f"{phase}epoch {now.epoch}/{now.epochs}  {shown}", soft_wrap=True)
+                progress.console.print(epoch_line(f"{phase}epoch {now.epoch}/{now.epochs}", now.scores), soft_wrap=True)
             else:
                 name = f"{phase}epoch {now.epoch + 1}/{now.epochs}, loss {now.loss:.3f}"
                 done = now.epoch * now.batches + now.batch
                 progress.update(task, description=name, completed=done, total=now.epochs * now.batches)
 
         yield report
+
+
+LINE_WIDTH = 79
+FIRST = ("loss", "val_loss", "CIDEr", "Bleu_4", "ROUGE_L")  # scores that an epoch's line shows before others
+
+
+def epoch_line(begin: str, scores: Mapping[str, float]) -> str:
+    """As many scores as fit into a line; log.jsonl and TensorBoard have all of them."""
+    line = begin
+    for name in sorted(scores, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
+        longer = f"{line}  {shown_score(name, scores[name])}"
+        line = longer if len(longer) <= LINE_WIDTH else line
+    return line
 
 
 def shown_score(name: str, value: float) -> str:

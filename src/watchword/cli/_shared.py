@@ -76,10 +76,10 @@ def score_table(rows: Mapping[str, Mapping[str, float]], title: str) -> "Table":
     """Scores as papers print them: times 100, one decimal; a dash for a missing one."""
     from rich.table import Table
 
-    table = Table(title=f"{title} (x100)", title_justify="left")
-    table.add_column("")
+    table = Table(title=f"{title} (x100)", title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table.add_column("", overflow="fold")
     for heading in SCORES.values():
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, scores in rows.items():
         table.add_row(name, *(f"{100 * scores[key]:.1f}" if key in scores else "-" for key in SCORES))
     return table

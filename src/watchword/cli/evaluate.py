@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Json, LengthPower, score_table
+from watchword.cli._shared import Json, LengthPower, print_warning, score_table
 from watchword.errors import WatchwordError
 
 
@@ -39,6 +39,9 @@ def evaluate(
     from watchword.training.run import Run
 
     loaded = [Run(folder) for folder in runs]
+    for run in loaded:
+        if place := run.unfinished():
+            print_warning(f"the training of {run.folder} is not finished ({place}): its best weights so far are scored")
     search = Search(beam, length_power, loaded[0].recipe.data.max_words, mbr_samples)
     with bar(transient=True) as progress:
         task = progress.add_task(f"captioning {split}", total=None)

@@ -54,7 +54,7 @@ def explain(
     form = form or format_of(output)
     from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
-    from watchword.explain.attention import Explanation
+    from watchword.explain.attention import Explanation, flat_notes
 
     captioner = Captioner.load(model, store)
     is_file = Path(video).is_file()
@@ -73,6 +73,8 @@ def explain(
     write_explanation(explanation, path, target, form, head)
     for segment in explanation.segments:
         typer.echo(f"{segment.caption} ({segment.confidence:.2f})")
+        for line in flat_notes(segment):
+            typer.echo(f"  {line}")
     typer.echo(str(target))
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from watchword.cli._shared import Json
+from watchword.cli._shared import SCORES, Json
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
@@ -85,18 +85,19 @@ def score(
         Console(stderr=True, highlight=False).print(signature, soft_wrap=True, markup=False)
         return
     table = Table(
-        "metric",
+        "metric (x100)",
         "score",
         *(["95 % interval"] if intervals else []),
         *(["difference", "95 % interval", "p"] if comparison else []),
     )
     for name, value in scores.corpus.items():
-        cells = [name, f"{value:.4f}"]
+        cells = [SCORES[name], f"{100 * value:.1f}"]
         if intervals:
-            cells.append(f"{intervals[name].low:.4f} {intervals[name].high:.4f}")
+            cells.append(f"{100 * intervals[name].low:.1f} to {100 * intervals[name].high:.1f}")
         if comparison:
             paired = comparison[name]
-            cells += [f"{paired.difference:+.4f}", f"{paired.low:+.4f} {paired.high:+.4f}", f"{paired.p_value:.3f}"]
+            cells.append(f"{100 * paired.difference:+.1f}")
+            cells += [f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}", f"{paired.p_value:.3f}"]
         table.add_row(*cells)
     console = Console(highlight=False)
     console.print(table)

@@ -218,7 +218,7 @@ def _maybe(kind: Callable[[Any], T], value: Any) -> T | None:
 # --- peaks -----------------------------------------------------------------------------------------------------------
 
 
-UNIFORM = 1.02  # largest weight / mean weight: below, the weights count as uniform
+UNIFORM = 1.25  # largest weight / mean weight: below, the weights are flat and nothing stands out
 HOT = 4.0  # times the uniform weight: the strongest colour
 
 
@@ -312,10 +312,24 @@ def peak_text(segment: SegmentExplanation, name: str, word: int) -> str:
     """The peak as a line of text."""
     seen = peak(segment, name, word)
     if seen.times_uniform or len(segment.heads[name].times) == 1:
-        text = "uniform over time"
+        text = "flat over time"
     else:
         text = f"most at {seen.seconds + 1e-9:.1f} s ({seen.share:.0%})"  # as the page rounds
     return f"{text}, {seen.where}" if seen.where else text
+
+
+def flat_notes(segment: SegmentExplanation) -> list[str]:
+    """A line for each head whose weights hardly differ from even for some words: they show nothing."""
+    lines = []
+    for name, head in segment.heads.items():
+        peaks = [peak(segment, name, word) for word in range(len(segment.words))] if head.weights[0].size > 1 else []
+        count = sum((one.times_uniform or len(head.times) == 1) and one.locations_uniform for one in peaks)
+        if count:
+            lines.append(
+                f"{name}: attention is flat for {count} of {len(peaks)} words; its weights hardly differ from even "
+                "and are no evidence"
+            )
+    return lines
 
 
 def frame_times(segment: SegmentExplanation, most: int) -> list[float]:

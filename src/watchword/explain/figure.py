@@ -153,7 +153,7 @@ def _words(
 
 
 def _note(seen: Peak, probability: float) -> str:
-    when = f"{seen.seconds:.1f} s, {'uniform over time' if seen.times_uniform else f'{seen.share:.0%}'}"
+    when = f"{seen.seconds:.1f} s, {'flat over time' if seen.times_uniform else f'{seen.share:.0%}'}"
     return f"{when}; probability {probability:.0%}"
 
 

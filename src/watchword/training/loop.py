@@ -33,6 +33,7 @@ from watchword.metrics import ReferenceIndex
 from watchword.models import Model, build_model
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
+from watchword.training.curves import draw_curves
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.precision import choose_precision
 from watchword.training.run import Run, beginning_with, not_of_this_run, pack_optimizer, unpack_optimizer
@@ -203,6 +204,7 @@ class Trainer:
             self.position.phase, self.position.epoch, self.position.waited = self.position.phase + 1, 0, 0
         if board is not None:
             board.close()
+            draw_curves(self.run.folder)
 
     def _run_phase(self, phase: Phase, report: Report, board: Any) -> None:
         objective = self.objectives[self.position.phase].to(self.accelerator.device)

@@ -10,7 +10,7 @@ To caption videos with it, the same folder is a `captioning.bundle.CaptionerBund
 | `model.safetensors` | the best weights so far, by the validation split |
 | `last.safetensors` | everything that resuming needs, one file, replaced in one instant |
 | `.lock` | locked by the process that trains |
-| `log.jsonl`, `events.out.*` | curves, as lines and for TensorBoard |
+| `log.jsonl`, `events.out.*`, `curves.png` | curves, as lines, for TensorBoard, and as a picture |
 | `predictions-SPLIT.json`, `scores-SPLIT.json` | written by `watchword evaluate` |
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -75,6 +76,24 @@ class Run:
     def model(self) -> Model:
         """The best weights."""
         return load_model(self.folder / "model.safetensors", self.vocabulary)
+
+    def unfinished(self) -> str:
+        """How far a training has come that is not at its end; empty for one that is, or whose place is not known."""
+        path = self.folder / "last.safetensors"
+        if not path.exists():
+            return ""
+        with not_of_this_run(self), safe_open(path, framework="pt") as file:
+            progress = parse_json(file.metadata()["progress"])
+            phase, epoch, waited = (int(progress[name]) for name in ("phase", "epoch", "waited"))
+            phases = self.recipe.phases
+            last = max((number for number, one in enumerate(phases) if one.epochs), default=0)
+            patience = phases[phase].patience if phase < len(phases) else None
+            if phase > last or (
+                phase == last and (epoch >= phases[phase].epochs or (patience is not None and waited >= patience))
+            ):
+                return ""
+            where = f"phase {phase + 1} of {len(phases)}, " if len(phases) > 1 else ""
+            return f"{where}epoch {epoch} of {phases[phase].epochs}"
 
     def scores(self, split: str) -> dict[str, Any]:
         found = self._read_json(f"scores-{split}.json")

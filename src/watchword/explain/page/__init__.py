@@ -17,7 +17,15 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from watchword.explain.attention import Explanation, SegmentExplanation, frame_times, main_head, peak, peak_text
+from watchword.explain.attention import (
+    Explanation,
+    SegmentExplanation,
+    flat_notes,
+    frame_times,
+    main_head,
+    peak,
+    peak_text,
+)
 from watchword.explain.overlay import FrameSet, Picture
 from watchword.video import browser_type, probe
 
@@ -150,12 +158,13 @@ def _segment(number: int, segment: SegmentExplanation, many: bool) -> str:
         f'data-word="{location}" style="--sure: {one.probability:.3f}">{escape(one.word)}</button></li>'
         for location, one in enumerate(segment.words)
     )
+    flat = "".join(f'<p class="faint">{escape(line)}.</p>' for line in flat_notes(segment))
     time = f"{_clock(segment.start)} to {_clock(segment.end)}"
     return f"""<section class="segment" data-segment="{number}" aria-labelledby="segment-{number}">
 <div class="segment-head"><h2 id="segment-{number}">{time if many else "Caption"}</h2>
 <small>confidence {segment.confidence:.0%}</small></div>
 <ol class="caption" aria-label="{escape(segment.caption)}">{words}</ol>
-{_table(segment) if many else ""}
+{flat}{_table(segment) if many else ""}
 </section>"""
 
 

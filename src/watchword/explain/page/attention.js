@@ -2,7 +2,7 @@
 // The viewer of `watchword explain` and of the server's page: the only script in which weights become pixels.
 
 const HOT = 4;         // times the uniform weight: the strongest colour
-const UNIFORM = 1.02;  // largest weight / mean weight: below, the weights count as uniform
+const UNIFORM = 1.25;  // largest weight / mean weight: below, the weights are flat and nothing stands out
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
