@@ -31,6 +31,7 @@ from tests.videos import numbered, write_video
 from watchword.captioning.description import Description, Segment
 from watchword.errors import WatchwordError
 from watchword.explain.attention import Explanation
+from watchword.lanes import LANES
 from watchword.library import Library
 from watchword.server import app as server_module
 from watchword.server import storage as storage_module
@@ -821,6 +822,7 @@ def test_the_api_is_documented(client: Client) -> None:
         "/api/jobs/{job}/events",
         "/api/search",
         *(f"/api/videos/{{video}}/{name}" for name in server_module.DOWNLOADS),
+        *(f"/api/videos/{{video}}/{lane}.{form}" for lane in LANES for form in ("vtt", "srt")),
     }
     for path, methods in document["paths"].items():
         for method, about in methods.items():
