@@ -206,7 +206,7 @@ def test_what_is_no_origin_is_refused_at_the_start(origin: str) -> None:
 def test_several_describers_work_side_by_side_and_one_is_stopped_alone(video: bytes, tmp_path: Path) -> None:
     fakes: list[FakeCaptionProcess] = []
 
-    def make(model: str | None, threads: int | None) -> FakeCaptionProcess:
+    def make(model: str | None, threads: int | None, lanes: object) -> FakeCaptionProcess:
         assert threads is not None
         fakes.append(FakeCaptionProcess())
         fakes[-1].may_continue.clear()
