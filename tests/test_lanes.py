@@ -530,8 +530,7 @@ def test_the_caption_process_reads_the_lanes_and_its_progress_only_grows(
         lambda *some, **more: stub.caption_video(*some, start=0, **more),
     )
     handler = CaptionHandler(None, LaneOptions(speech=True, text=True))
-    monkeypatch.setattr(handler, "load", lambda: stub)
-    messages = list(handler.describe(clip, "talk.mp4"))
+    messages = list(handler.describe(stub, clip, "talk.mp4"))  # type: ignore[arg-type]
     reached = [message["reached"] for message in messages]
     assert reached == sorted(reached)
     assert reached[1] == pytest.approx(4.0 / 3)  # a third of the work: the captions

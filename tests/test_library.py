@@ -693,7 +693,7 @@ journal.caption_video = stub.caption_video
 lazy = LazyCaptioner(None)
 lazy.load = lambda: stub
 adding = Adding(Library(path), lazy, DescribeOptions(timeline=True), False)
-adding.run([Path(sys.argv[2])])
+adding.run({Path(Path(sys.argv[2]).name): Path(sys.argv[2])})
 print(adding.summary(), stub.calls)
 """
 

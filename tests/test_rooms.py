@@ -11,8 +11,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "watchword"
 # command is a command.
 LAYERS = (
     {"errors", "types", "tensors", "documents"},
-    {"config", "preferences", "atomic_io", "downloads", "workers"},
-    {"text", "video", "layers", "decoding"},
+    {"config", "preferences", "atomic_io", "workers"},
+    {"downloads", "text", "video", "layers", "decoding"},
     {"backbones", "models", "metrics"},
     {"features", "losses"},
     {"data", "lanes"},
