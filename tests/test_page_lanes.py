@@ -35,13 +35,13 @@ def test_what_is_said_and_written_is_shown_switched_followed_and_found(browser: 
         open_video(page, server, "talk.mp4")
         lanes = page.locator(".lane")
         expect(lanes).to_have_count(len(LANES))
-        speech = page.get_by_role("region", name="Said")
+        speech = page.get_by_role("region", name="Said", exact=True)
         expect(speech.locator(".segment-button-caption")).to_have_text([cue.text for cue in SPEECH])
         speech.get_by_role("button", name=SPEECH[1].text).click()
         expect(speech.locator("[aria-current]")).to_contain_text(SPEECH[1].text)
         modes = "() => [...document.querySelector('video').textTracks].map((one) => `${one.kind} ${one.mode}`)"
         assert page.evaluate(modes) == ["descriptions hidden", "subtitles showing"]
-        page.get_by_role("checkbox", name="Said").uncheck()
+        page.get_by_role("checkbox", name="Said", exact=True).uncheck()
         expect(speech).to_be_hidden()
         assert page.evaluate(modes) == ["descriptions hidden", "subtitles hidden"]
         page.locator("#search").fill("said:sleeps")
