@@ -55,7 +55,7 @@ def commands() -> set[str]:
     found = set()
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         below = getattr(command, "commands", {})
-        if name in {"features", "research"}:
+        if name in {"features", "research", "data"}:
             found |= {f"{name} {one}" for one in below}
         else:
             found.add(name)
