@@ -805,15 +805,19 @@ def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
 
 
-def test_the_full_captioner_hears_what_it_cannot_see(tmp_path: Path) -> None:
-    for network in ("yamnet", "i3d", "yolov4_tiny"):
-        weights_or_skip(network)
-    pictures, times = flat((90, 90, 90), 24), [125 * index for index in range(24)]
-    silent = watchword.describe(write_video(tmp_path / "silent.mp4", pictures, times), "full")
-    heard = watchword.describe(write_video(tmp_path / "sound.mp4", pictures, times, tone=440, tone_seconds=3), "full")
-    assert heard.caption
-    assert set(heard.attention) == {"appearance"}  # the other streams are read without attention
-    assert heard.confidence != pytest.approx(silent.confidence, abs=1e-4)
+def test_the_default_captioner_attends_to_frames_and_to_cells_of_them(clip: Path) -> None:
+    weights_or_skip("clip_vit_b16")
+    found = watchword.describe(clip, "base", top=2)
+    assert found.caption
+    assert found.caption.split()[-1] not in NEVER_LAST
+    assert 0 < found.confidence < 1
+    words, frames = len(found.best.words), len(found.segments[0].geometry["appearance"].times)
+    assert frames <= 4
+    assert {name: weights.shape for name, weights in found.attention.items()} == {
+        "appearance": (words, frames, 1),
+        "appearance_grid": (words, frames, 49),
+    }
+    np.testing.assert_allclose(found.attention["appearance_grid"].sum((1, 2)), 1, atol=1e-4)
 
 
 def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:
