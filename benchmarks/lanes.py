@@ -301,7 +301,7 @@ def cost(videos: Sequence[Path]) -> None:
         print(f"{lane:10}{len(done):8}{seconds:9.0f}{sum(len(one.cues) for one in done):7}{rate:13.1f}", flush=True)
 
 
-def long(hours: float) -> None:
+def long(hours: float, model: str) -> None:
     """A lecture: a slide every two minutes, a minute of speech every ten."""
     seconds = round(hours * 3600)
     talk = np.resize(with_pauses([spoken(text, "en-us") for text in SENTENCES]), 60 * RATE)
@@ -320,7 +320,10 @@ def long(hours: float) -> None:
         del sound
         before = memory()
         print(f"{'lane':10}{'hours':>7}{'cues':>7}{'CPU s':>9}{'CPU s a min':>13}{'MB more than before':>21}")
-        for lane, options in (("text", LaneOptions(text=True)), ("speech", LaneOptions(speech=True))):
+        for lane, options in (
+            ("text", LaneOptions(text=True)),
+            ("speech", LaneOptions(speech=True, speech_model=model)),
+        ):
             peak, done = peak_of(lambda lane=lane, options=options: measure(lane, path, options))
             print(
                 f"{lane:10}{hours:7.2f}{len(done.cues):7}{done.cpu:9.0f}{done.cpu_a_minute:13.1f}{peak - before:21.0f}"
@@ -357,7 +360,7 @@ def main() -> None:
         case "cost":
             cost(chosen.videos)
         case "long":
-            long(chosen.hours)
+            long(chosen.hours, chosen.models[0])
 
 
 if __name__ == "__main__":
