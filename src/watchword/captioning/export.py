@@ -21,13 +21,17 @@ from watchword.types import Clip
 
 
 def export(
-    runs: Sequence[CaptionerBundle], folder: Path, beside: Sequence[str] = (), max_time_steps: int | None = None
+    runs: Sequence[CaptionerBundle],
+    folder: Path,
+    beside: Sequence[str] = (),
+    max_time_steps: int | None = None,
+    mbr_samples: int | None = None,
 ) -> CaptionerBundle:
     """A run without what only training needs, weights in half precision; several runs become an ensemble.
 
     Each member reads its own streams. Tensors that equal those of the first member are stored once. Vocabulary and
     search are the first one's. Shipped captioners named in `beside` are members too, by reference: they are not copied.
-    `max_time_steps` is the number of time steps to read, evenly chosen.
+    `max_time_steps` is the number of time steps to read, evenly chosen; `mbr_samples` that of MBR decoding.
     """
     first, members = runs[0], [*runs, *map(find_shipped, beside)]
     for run in members[1:]:
@@ -60,6 +64,7 @@ def export(
     paths = {key: values["data"][key] for key in ("captions", "store")}
     values["data"] |= {key: path and path.name for key, path in paths.items()} | {"streams": tuple(settings)}
     values["data"] |= {"max_time_steps": max_time_steps} if max_time_steps else {}
+    values["selection"] |= {"mbr_samples": mbr_samples} if mbr_samples is not None else {}
     text = write_toml(values | {"init_from": None, "vocabulary": None})
     write_whole(folder / "recipe.toml", text)  # last: the folder is complete now
     return CaptionerBundle(folder)

@@ -52,6 +52,9 @@ def export(
     max_time_steps: Annotated[
         int | None, typer.Option(min=1, help="Time steps to read, evenly chosen: fewer are faster.", show_default=False)
     ] = None,
+    mbr_samples: Annotated[
+        int | None, typer.Option(min=0, help="Samples of MBR decoding; by default the run's.", show_default=False)
+    ] = None,
 ) -> None:
     """Export a run as a small bundle.
 
@@ -67,6 +70,6 @@ def export(
     if len(runs) < 2:
         raise WatchwordError("name a run and a new folder: watchword export runs/mine captioners/mine")
     *given, target = runs
-    exported = export_runs([find_bundle(run) for run in given], target, beside or (), max_time_steps)
+    exported = export_runs([find_bundle(run) for run in given], target, beside or (), max_time_steps, mbr_samples)
     size = sum(path.stat().st_size for path in exported.folder.iterdir())
     console.print(f"{target}: {size / 1e6:.1f} MB; try it: watchword describe clip.mp4 --model {target}")
