@@ -1,6 +1,6 @@
 """How far references depend on their video, for a captioner: nats a token given the right video, and given others.
 
-    python benchmarks/grounding.py light full --captions captions.jsonl.gz --store features
+    python benchmarks/grounding.py light base --captions captions.jsonl.gz --store features
 
 A good language model has a low loss without any video, and the CIDEr of 50 videos has a standard error of 7. Here
 every reference of the split is scored with every video of it: `worth` is the gain of the right video (nats a token),
@@ -54,7 +54,7 @@ def ranks(log_probs: np.ndarray, videos: np.ndarray, groups: np.ndarray) -> np.n
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("captioners", nargs="+", help="`light`, `full`, or folders")
+    parser.add_argument("captioners", nargs="+", help="`light`, `base`, or folders")
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--split", default="val")

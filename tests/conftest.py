@@ -1,19 +1,22 @@
 """What many tests share: a small drawn data set, and streams of noise."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import torch
 from hypothesis import settings
 
 from watchword.backbones.formats import Tensors
-from watchword.backbones.weights import load_weights
+from watchword.backbones.weights import load_weights, weights_file
 from watchword.errors import WatchwordError
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import Stream
 
+T = TypeVar("T")
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 torch.set_num_threads(1)  # two test workers share two cores
 settings.register_profile("tests", deadline=None)  # a busy machine is no failure
@@ -40,8 +43,17 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def weights_or_skip(name: str) -> Tensors:
     """Pretrained weights, fetched where they are not here yet; only a machine without a network skips."""
+    return fetched_or_skip(lambda: load_weights(name))
+
+
+def graph_or_skip(name: str) -> Path:
+    """The same of a network that is a graph of its own."""
+    return fetched_or_skip(lambda: weights_file(name))
+
+
+def fetched_or_skip(fetch: Callable[[], T]) -> T:
     try:
-        return load_weights(name)
+        return fetch()
     except WatchwordError as error:
         if "are you online" in str(error):
             pytest.skip(f"no weights: {error}")

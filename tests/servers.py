@@ -159,5 +159,7 @@ def limits_of(**limits: Any) -> Limits:
 
 def fake_service(folder: Path, **limits: Any) -> tuple[Service, FakeCaptionProcess]:
     captioner = FakeCaptionProcess()
-    service = Service(folder / "library.db", None, limits_of(**limits), captioner=lambda model, threads, lanes: captioner)  # type: ignore[arg-type, return-value]
+    service = Service(
+        folder / "library.db", None, limits_of(**limits), captioner=lambda model, threads, lanes: captioner
+    )  # type: ignore[arg-type, return-value]
     return service, captioner

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import watchword
 from tests.captioners import WORDS, write_captioner
-from tests.conftest import SHARED, weights_or_skip
+from tests.conftest import SHARED, graph_or_skip, weights_or_skip
 from tests.videos import numbered, write_video
 from watchword.captioning import captioner as captioner_module
 from watchword.captioning.bundle import SHIPPED, CaptionerBundle, shipped
@@ -805,19 +805,15 @@ def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
 
 
-def test_the_default_captioner_attends_to_frames_and_to_cells_of_them(clip: Path) -> None:
-    weights_or_skip("clip_vit_b16")
+def test_the_default_captioner_reads_four_frames(clip: Path) -> None:
+    graph_or_skip("clip_vit_b16")
     found = watchword.describe(clip, "base", top=2)
     assert found.caption
     assert found.caption.split()[-1] not in NEVER_LAST
     assert 0 < found.confidence < 1
     words, frames = len(found.best.words), len(found.segments[0].geometry["appearance"].times)
-    assert frames <= 4
-    assert {name: weights.shape for name, weights in found.attention.items()} == {
-        "appearance": (words, frames, 1),
-        "appearance_grid": (words, frames, 49),
-    }
-    np.testing.assert_allclose(found.attention["appearance_grid"].sum((1, 2)), 1, atol=1e-4)
+    assert 1 < frames <= 4
+    assert {name: weights.shape for name, weights in found.attention.items()} == {"appearance": (words, frames, 1)}
 
 
 def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from tests.conftest import SHARED
+from tests.conftest import SHARED, fetched_or_skip, graph_or_skip
 from tests.videos import write_video
 from watchword.backbones.regions import CLASSES, Regions
 from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, OnnxGraph, TinyVit5M, with_outputs
@@ -40,19 +40,6 @@ COCO_TEXTS = PackagedFile(
 
 DARKNET_NAMES = {"motorbike": "motorcycle", "aeroplane": "airplane", "sofa": "couch", "tv monitor": "tv"}
 COCO_NAMES = sorted(DARKNET_NAMES.get(name, name) for name in CLASSES)
-
-
-def graph_or_skip(name: str) -> Path:
-    return fetched_or_skip(lambda: weights_file(name))
-
-
-def fetched_or_skip(get: Any) -> Any:
-    try:
-        return get()
-    except WatchwordError as error:
-        if "are you online" in str(error):
-            pytest.skip(f"no weights: {error}")
-        raise
 
 
 @pytest.fixture(scope="module")
