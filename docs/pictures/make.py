@@ -32,7 +32,7 @@ def watchword(*words: object) -> None:
 @contextmanager
 def serving() -> Iterator[str]:
     """The address of a server with the library of WATCHWORD_LIBRARY."""
-    command = [sys.executable, "-m", "watchword", "serve", "--port", "0", "--model", "light"]
+    command = [sys.executable, "-m", "watchword", "serve", "--port", "0", "--model", "base"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())
@@ -72,8 +72,8 @@ def main() -> None:
         for drawn in sorted((folder / "shapes" / "videos").iterdir())[:3]:
             shutil.copy(drawn, videos)
         shutil.copy(example_video(), videos / NAME)
-        watchword("library", "add", videos, "--model", "light")
-        watchword("explain", videos / NAME, "--model", "light", "--output", folder / "explain.html")
+        watchword("library", "add", videos, "--model", "base")
+        watchword("explain", videos / NAME, "--model", "base", "--output", folder / "explain.html")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = shown(browser, (folder / "explain.html").as_uri(), {"width": 900, "height": 860}, "light")
         page.locator("button", has_text="man").first.click()
