@@ -86,7 +86,7 @@ def test_a_word_is_chosen_by_mouse_and_keys_and_the_video_goes_to_its_time(
     words.nth(0).click()  # looks at everything alike: nothing is painted
     assert opened.painted() == 0
     page.get_by_label("pooled").check()
-    assert "(pooled) uniform over time" in page.locator(".peak-text").inner_text()
+    assert "(pooled) flat over time" in page.locator(".peak-text").inner_text()
     assert page.locator(".timeline svg .key_frame").count() == 1
     page.locator(".seek").fill("0.2")
     page.wait_for_function("() => Math.abs(document.querySelector('video').currentTime - 0.2) < 0.06")

@@ -87,7 +87,8 @@ class AudioReader(nn.Module):
         count = num_patches(len(samples), YAMNET_MEL)
         starts = [index * YAMNET_MEL.step_samples for index in range(count)]
         rows = [[samples[i : i + PATCH_SAMPLES].mean(), samples[i + PATCH_SAMPLES - 1]] for i in starts]
-        return SimpleNamespace(vectors=torch.tensor(rows).view(count, 2), times=patch_times(len(samples), YAMNET_MEL))
+        times = patch_times(len(samples), YAMNET_MEL)
+        return SimpleNamespace(vectors=torch.tensor(rows).view(count, 2), scores=torch.zeros(count, 3), times=times)
 
 
 @pytest.fixture(autouse=True)

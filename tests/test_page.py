@@ -271,7 +271,7 @@ def test_a_dropped_video_gets_its_caption_explanation_search_and_files_and_is_th
 
     page.reload()
     expect(page.locator(".caption")).to_have_text(said)
-    page.get_by_label("Search the captions of your videos").fill(f'"{segment["caption"]}"')
+    page.get_by_label("Search the captions, speech and text of your videos").fill(f'"{segment["caption"]}"')
     expect(page.locator(".hit").filter(has_text=video.name)).to_have_count(1)
     page.get_by_role("link", name="Watchword: home").click()
     expect(page.locator(f'.card[data-video="{number}"]')).to_contain_text(said.rstrip(".?"), ignore_case=True)

@@ -67,7 +67,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Client, FakeCaptionProcess]]:
     played = write_video(tmp_path / "played.mp4", [numbered(n) for n in range(150)])
     long = write_video(tmp_path / "slow.mp4", [numbered(n) for n in range(25)], [10_000 * n for n in range(25)])
     captioner = FakeCaptionProcess(("fake", "other"))
-    service = Service(tmp_path / "library.db", None, limits_of(), captioner=cast(Any, lambda model, threads: captioner))
+    service = Service(tmp_path / "library.db", None, limits_of(), captioner=cast(Any, lambda *_: captioner))
     library = service.storage.library
     for name, confidence, segments in (
         ("bird.mp4", 0.6, [(0.0, 6.0, "a red bird sings")]),

@@ -40,7 +40,7 @@ def test_what_is_said_and_written_is_shown_switched_followed_and_found(browser: 
         speech.get_by_role("button", name=SPEECH[1].text).click()
         expect(speech.locator("[aria-current]")).to_contain_text(SPEECH[1].text)
         modes = "() => [...document.querySelector('video').textTracks].map((one) => `${one.kind} ${one.mode}`)"
-        assert page.evaluate(modes) == ["descriptions hidden", "subtitles showing"]
+        assert page.evaluate(modes) == ["descriptions hidden", "chapters hidden", "subtitles showing"]
         page.get_by_role("checkbox", name="Said", exact=True).uncheck()
         expect(speech).to_be_hidden()
         assert page.evaluate(modes) == ["descriptions hidden", "subtitles hidden"]

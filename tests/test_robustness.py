@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -25,6 +26,7 @@ from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.library import Library
+from watchword.types import StreamArrays
 from watchword.video import probe
 from watchword.video.formats import find_paths
 
@@ -86,7 +88,7 @@ def test_no_command_writes_over_its_input(
 
 def test_an_unknown_suffix_of_the_output_is_refused(clip: Path) -> None:
     done = RUN.invoke(app, ["describe", str(clip), "--output", str(clip.with_name("other.mp4"))])
-    assert "unknown suffix of --output '.mp4' (there is: .csv, .json, .srt, .txt, .vtt)" in str(done.exception)
+    assert "unknown suffix of --output '.mp4' (there is: .csv, .json, .jsonl, .srt, .txt, .vtt)" in str(done.exception)
     assert not clip.with_name("other.mp4").exists()
 
 
@@ -233,8 +235,8 @@ def test_extraction_stops_at_the_first_video_that_finds_no_space(
     def full(*_: object, **__: object) -> Path:
         raise DiskFull("the disk is full")
 
-    def arrays(*_: object, **__: object) -> dict[str, None]:
-        return {"appearance": None}
+    def arrays(*_: object, **__: object) -> dict[str, StreamArrays]:
+        return {"appearance": StreamArrays(np.zeros((1, 1, 2)), np.zeros(1), np.zeros((1, 4)))}
 
     monkeypatch.setattr(Store, "write", full)
     monkeypatch.setattr("watchword.features.extraction.Extraction.arrays", arrays)

