@@ -43,7 +43,7 @@ def test_what_is_said_and_written_is_shown_switched_followed_and_found(browser: 
         assert page.evaluate(modes) == ["descriptions hidden", "chapters hidden", "subtitles showing"]
         page.get_by_role("checkbox", name="Said", exact=True).uncheck()
         expect(speech).to_be_hidden()
-        assert page.evaluate(modes) == ["descriptions hidden", "subtitles hidden"]
+        assert page.evaluate(modes) == ["descriptions hidden", "chapters hidden", "subtitles hidden"]
         page.locator("#search").fill("said:sleeps")
         expect(page.locator(".hit-caption")).to_have_text(f"said: {SPEECH[1].text}", timeout=PATIENCE)
         expect(page.locator(".hit-caption mark")).to_have_text("sleeps")

@@ -34,7 +34,7 @@ EXAMPLES = """
 Start with [bold]watchword describe clip.mp4[/], or [bold]watchword research demo[/].
 """
 # Names of version 0.1, which still work and warn. An option is renamed for the commands that are listed.
-RENAMED_COMMANDS: dict[str, tuple[Any, ...]] = {
+RENAMED_COMMANDS = {
     "pack": "export",
     "surprise": "research perplexity",
     "diction": "research vocab-stats",
