@@ -194,7 +194,8 @@ export class Jobs {
     this.isWatching = true;
     while (this.rows.some((row) => row.job !== null && !row.isOver)) {
       try {
-        this.tell(listed(await api.jobs()));
+        const asked = new Set(this.rows.map((row) => row.job));  // a job that begins meanwhile is not in the answer
+        this.tell(listed(await api.jobs()), asked);
       } catch (problem) {
         if (!problem.isGone) { trouble.tell(problem); break; }
         await trouble.serverGone();
@@ -210,11 +211,12 @@ export class Jobs {
     this.isWatching = false;
   }
 
-  tell(found) {
+  tell(found, asked) {
     const waiting = found.filter((job) => job.state === "waiting").map((job) => job.id);
     const busy = found.filter((job) => job.state === "working").length;
     for (const row of this.rows.filter((one) => one.job !== null && !one.isOver)) {
       const job = found.find((one) => one.id === row.job);
+      if (!job && !asked.has(row.job)) continue;
       if (!job) {
         row.show("failed", "The server does not know this video any more: send it again.");
         continue;
