@@ -48,6 +48,13 @@ SETTINGS = (
     "regions.region_backbone=clip_vit_b16",
     "regions.every=1",
 )
+SMALL_STREAMS = ("appearance", "appearance_grid", "appearance_layers")
+SMALL_SETTINGS = (
+    *(f"{stream}.backbone=clip_vit_b16" for stream in SMALL_STREAMS),
+    *(f"{stream}.time_steps=4" for stream in SMALL_STREAMS),
+    *(f"{stream}.cells=7" for stream in SMALL_STREAMS[1:]),
+    "appearance_layers.every=1",
+)
 BENCHMARKS: dict[str, Benchmark] = {
     "msvd": Benchmark(
         "MSVD",
@@ -56,6 +63,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"train": 1200, "val": 100, "test": 670},
         (*IMAGE_STREAMS, *MOTION_STREAMS),
         SETTINGS,
+    ),
+    "msvd_small": Benchmark(  # the same videos, with a third of the features' cost
+        "MSVD",
+        ("msvd",),
+        "features/msvd_small",
+        {"train": 1200, "val": 100, "test": 670},
+        SMALL_STREAMS,
+        SMALL_SETTINGS,
     ),
     "msrvtt": Benchmark(
         "MSR-VTT",
