@@ -339,6 +339,14 @@ def test_a_sweep_is_never_scored_on_test() -> None:
         read_axis("gamma")
 
 
+def test_word_frequencies_of_several_splits_are_counted_together(shapes: Path) -> None:
+    counted = {
+        split: json.loads(run_command("research", "word-frequency", shapes, "--split", split, "--json"))["tokens"]
+        for split in ("train", "val", "train,val")
+    }
+    assert counted["train,val"] == counted["train"] + counted["val"]
+
+
 def test_word_frequencies_are_drawn(shapes: Path, tmp_path: Path) -> None:
     assert "videos" in run_command("research", "word-frequency", shapes, "--output", tmp_path / "words.png")
     assert min(Image.open(tmp_path / "words.png").size) > 300

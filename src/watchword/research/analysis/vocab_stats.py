@@ -142,7 +142,7 @@ BARS = 16
 
 def word_frequency(
     captions: Annotated[Path, typer.Argument(help="A file or folder of captions.")],
-    split: Annotated[str, typer.Option(help="The split to count.")] = "train",
+    split: Annotated[str, typer.Option(help="The splits to count, separated by commas.")] = "train",
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words with a smaller count.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A figure, .png or .pdf.")] = None,
     as_json: Json = False,
@@ -157,7 +157,7 @@ def word_frequency(
     from watchword.data.annotations import read_annotations
     from watchword.text.counts import count_words
 
-    clips = [clip for clip in read_annotations(captions) if clip.split == split]
+    clips = [clip for clip in read_annotations(captions) if clip.split in split.split(",")]
     if not clips:
         raise WatchwordError(f"{captions} has no {split} videos")
     found = frequencies(count_words({clip.video: clip.captions for clip in clips}), min_count)
