@@ -11,7 +11,7 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | Eq. 8, weights folded to the frames that have regions | `layers/attention.py: folding`, `_choose` |
 | Eq. 9, x_L: regions of the chosen frames, one attention for all | `_attend_locally` |
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
-| Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/cross_entropy.py` |
+| Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/objective.py` |
 
 How we read it, and where we differ (docs/papers/global2local.md has the reasons): frames and clips have the same
 instants (`instants`; ours, where asked: every frame has the clip nearest in time); folding follows the times of the
