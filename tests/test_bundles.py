@@ -32,8 +32,7 @@ from watchword.models.checkpoint import load_model, read_tensors
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import Stream
-from watchword.text.sentences import NEVER_LAST
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import NEVER_LAST, Vocabulary
 from watchword.types import Clip, StreamArrays
 
 # --- confidence ----------------------------------------------------------------------------------------------------

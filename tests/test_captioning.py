@@ -46,7 +46,7 @@ from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
 from watchword.features.segments import extract_segments
-from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import NEVER_LAST
 from watchword.types import Frames
 from watchword.video import HistogramCuts, Rate, Squash, iterate_frames
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from snowballstemmer.english_stemmer import EnglishStemmer
 
-from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import NEVER_LAST
 
 SAME = 0.5  # share of common stems: "a man is talking" and "a man talks to a woman" say the same
 T = TypeVar("T")

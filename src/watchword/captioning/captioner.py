@@ -28,8 +28,7 @@ from watchword.features.store import Store
 from watchword.lanes import LaneOptions
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
-from watchword.text.sentences import never_last, without_loose_end
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import Vocabulary, never_last, without_loose_end
 from watchword.types import AttentionHead, Clip, FloatArray, Hypothesis, StreamArrays, StreamName
 from watchword.video import read_timeline
 from watchword.video.inputs import VideoInput, as_file

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from watchword.captioning.description import Caption, Segment
-from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import NEVER_LAST
 
 SIMILAR = 0.65  # share of common content words: "a man is talking", "a man talks about something"
 MAX_MERGED = 60.0  # seconds

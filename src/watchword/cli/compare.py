@@ -13,7 +13,7 @@ from watchword.cli._shared import SCORES, Json, print_message, score_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from watchword.training.comparison import System
+    from watchword.training.evaluation import System
     from watchword.training.run import Run
 
 SHOWN = ("Bleu_4", "METEOR", "ROUGE_L", "CIDEr")
@@ -43,7 +43,7 @@ def compare(
     found = [Run(folder) for folder in runs]
     _warn_of_data(found, split)
     if intervals:
-        from watchword.training.comparison import read_systems
+        from watchword.training.evaluation import read_systems
 
         systems = read_systems(found, split)
         table, rows = _system_table(systems, split), [_system_json(each, systems[0]) for each in systems]
