@@ -1,5 +1,6 @@
-"""The vocabulary: tokens and their numbers, pretrained word vectors for them, and captions as text: words that cannot be
-the last, spelling, capital and full stop.
+"""The vocabulary: tokens and their numbers, and pretrained word vectors for them.
+
+Below it captions as text: words that cannot be the last, spelling, capital and full stop.
 """
 
 import gzip
