@@ -61,8 +61,7 @@ def extract(
     from watchword.cli._progress import bar
     from watchword.config import Data
     from watchword.data.benchmarks import NOT_IN_STILLS, find_benchmark, settings_of, store_path
-    from watchword.features.executors import extract_local, extract_ray
-    from watchword.features.extraction import find_videos, prepare
+    from watchword.features.extraction import extract_local, extract_ray, find_videos, prepare
     from watchword.workers import cores
 
     default = ",".join(find_benchmark(benchmark).streams) if benchmark else DEFAULT_STREAMS
@@ -159,7 +158,7 @@ def categories(
     watchword features categories videodatainfo.json --store features
     """
     from watchword.data.annotations import read_annotations
-    from watchword.data.categories import write_categories
+    from watchword.data.imports import write_categories
     from watchword.features.store import Store
 
     clips = read_annotations(captions)
