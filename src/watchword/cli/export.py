@@ -19,7 +19,7 @@ def calibrate(
     watchword calibrate runs/mine
     """
     from watchword.captioning.bundle import find_bundle
-    from watchword.captioning.calibrate import calibrate as fit_calibration
+    from watchword.captioning.export import calibrate as fit_calibration
     from watchword.cli._progress import bar, console
     from watchword.data.benchmarks import captions_path, store_path
 
