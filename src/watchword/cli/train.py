@@ -76,7 +76,7 @@ def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | 
     """Extract, split, fine-tune, evaluate."""
     from watchword.captioning.bundle import FOR_TRAINING, find_bundle, shipped
     from watchword.cli._progress import console
-    from watchword.cli.evaluate import evaluate
+    from watchword.cli.score import evaluate
 
     begin = None
     if init_from != "none" and (init_from or FOR_TRAINING in shipped()):
