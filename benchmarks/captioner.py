@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from watchword.config import Data
 from watchword.data.dataset import CaptionData, pad_captions
 from watchword.decoding import beam
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings
 from watchword.models.soft_attention import SoftAttention, SoftAttentionConfig
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 

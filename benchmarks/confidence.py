@@ -14,7 +14,7 @@ from pathlib import Path
 from neighbours import METRICS, NEIGHBOURS, generic, neighbours
 
 from watchword.captioning.bundle import find_bundle
-from watchword.captioning.calibrate import caption_clips
+from watchword.captioning.export import caption_clips
 from watchword.config import Data
 from watchword.data.benchmarks import read_clips
 from watchword.features.store import Store

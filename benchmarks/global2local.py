@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 
 from watchword.decoding import beam, expand_state
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings
 from watchword.models import Model, build_model
 from watchword.tensors import BOS, EOS, Batch, Stream
 

@@ -7,7 +7,7 @@
 
 import torch
 
-from watchword.layers.gumbel import gumbel_top_k
+from watchword.layers.attention import gumbel_top_k
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

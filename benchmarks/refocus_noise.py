@@ -17,8 +17,7 @@ from torch import Tensor
 from watchword.data.benchmarks import read_clips, store_path
 from watchword.data.dataset import Features
 from watchword.features.store import Store
-from watchword.layers.attention import ProductAttention
-from watchword.layers.time_steps import time_step_means
+from watchword.layers.attention import ProductAttention, time_step_means
 from watchword.losses.refocus import key_frame_loss
 from watchword.models.refocus import Refocus
 from watchword.research.shapes import read_truth

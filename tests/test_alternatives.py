@@ -3,8 +3,8 @@
 import pytest
 
 from tests.servers import said
-from watchword.captioning.alternatives import say_the_same, split_by_content
 from watchword.captioning.description import Segment
+from watchword.captioning.merge import say_the_same, split_by_content
 from watchword.server.schemas import SegmentAnswer
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 from tests.conftest import noise_stream
 from watchword.config import read_recipe
 from watchword.decoding import teacher_force
-from watchword.layers.ablation import filter_attention, keep_largest
-from watchword.layers.attention import masked_softmax
+from watchword.layers.attention import filter_attention, keep_largest, masked_softmax
 from watchword.models import build_model
 from watchword.research.papers.global2local import draw
 from watchword.research.papers.global2local_ablation import ablation_curves

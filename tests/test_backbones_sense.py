@@ -31,7 +31,7 @@ from watchword.backbones.transnet import TransNet, colour_histograms, compare_ne
 from watchword.backbones.weights import WEIGHTS
 from watchword.downloads import fetch
 from watchword.errors import WatchwordError
-from watchword.features.shots import find_shots
+from watchword.features.segments import find_shots
 
 
 @pytest.fixture(scope="module")

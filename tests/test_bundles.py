@@ -15,11 +15,10 @@ from tests.captioners import WORDS, write_captioner
 from tests.conftest import weights_or_skip
 from tests.videos import numbered, write_video
 from watchword.atomic_io import write_whole
-from watchword.captioning import calibrate as calibrating
+from watchword.captioning import export as exporting
 from watchword.captioning.bundle import CaptionerBundle, backbones_of, choose_bundle, find_bundle, missing_weights
-from watchword.captioning.calibrate import calibrate, no_better_shares
 from watchword.captioning.confidence import Calibration, confidence, confidence_features, fit, out_of_fold
-from watchword.captioning.export import export, extend_vocabulary
+from watchword.captioning.export import calibrate, export, extend_vocabulary, no_better_shares
 from watchword.config import Recipe
 from watchword.data.dataset import build_vocabulary
 from watchword.decoding import Hypotheses, mbr_decode
@@ -32,8 +31,7 @@ from watchword.models.checkpoint import load_model, read_tensors
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
 from watchword.tensors import Stream
-from watchword.text.sentences import NEVER_LAST
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import NEVER_LAST, Vocabulary
 from watchword.types import Clip, StreamArrays
 
 # --- confidence ----------------------------------------------------------------------------------------------------
@@ -97,7 +95,7 @@ def test_a_caption_is_compared_with_what_each_person_said() -> None:
     assert better == pytest.approx(4 / 6)  # than everybody who spoke of the dog, not than the two who agree on the cat
 
 
-def test_calibrating_on_the_test_split_is_refused(tmp_path: Path) -> None:
+def test_exporting_on_the_test_split_is_refused(tmp_path: Path) -> None:
     folder = CaptionerBundle(write_captioner(tmp_path / "tiny"))
     with pytest.raises(WatchwordError, match="test split"):
         calibrate(folder, tmp_path, tmp_path, "test")
@@ -124,7 +122,7 @@ def test_calibration_is_fitted_written_and_used(tmp_path: Path, monkeypatch: pyt
     found = watchword.describe(video, folder.folder)
     mean = float(np.log([word.probability for word in found.best.words]).mean()) if found.best else 0
     assert found.confidence != pytest.approx(np.exp(mean), abs=1e-3)
-    monkeypatch.setattr(calibrating, "MIN_VIDEOS", 25)
+    monkeypatch.setattr(exporting, "MIN_VIDEOS", 25)
     with pytest.raises(WatchwordError, match="24 val videos"):
         calibrate(folder, tmp_path / "captions.jsonl", store.folder)
     (folder.folder / "calibration.json").write_text("{")

@@ -14,7 +14,7 @@ import pytest
 from watchword.errors import WatchwordError
 from watchword.metrics import METRICS, ReferenceIndex, document_frequencies, tokenise
 from watchword.metrics import index as index_module
-from watchword.metrics.rouge import RougeReferences
+from watchword.metrics.coco import RougeReferences
 
 GOLDENS = Path(__file__).parents[1] / ".." / "shared" / "data" / "metrics"
 NUMPY_METRICS = ("BLEU", "ROUGE_L", "CIDEr")

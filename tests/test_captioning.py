@@ -46,7 +46,7 @@ from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.features.extraction import Extraction, prepare
 from watchword.features.segments import extract_segments
-from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import NEVER_LAST
 from watchword.types import Frames
 from watchword.video import HistogramCuts, Rate, Squash, iterate_frames
 
@@ -145,7 +145,7 @@ def test_no_caption_babbles(opened: Captioner, clip: Path) -> None:
 def test_alternatives_of_a_video_say_something_else_before_they_word_it_differently(
     opened: Captioner, clip: Path
 ) -> None:
-    from watchword.captioning.alternatives import split_by_content
+    from watchword.captioning.merge import split_by_content
 
     captions = [[word.text for word in one.words] for one in opened.describe(clip, top=8, beam=8).segments[0].captions]
     different, reworded = split_by_content(captions, lambda words: words)

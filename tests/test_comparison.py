@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.training.comparison import common_name, read_systems
+from watchword.training.evaluation import common_name, read_systems
 from watchword.training.run import Run
 
 VERBS = ("runs", "sleeps", "eats", "jumps", "sings")

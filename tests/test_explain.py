@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 from tests.captioners import write_captioner
 from tests.videos import numbered, write_video
-from watchword.captioning.captioner import Captioner
-from watchword.captioning.diagnostics import diagnose
+from watchword.captioning.captioner import Captioner, diagnose
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.explain.attention import (

@@ -27,8 +27,17 @@ from watchword.cli.main import app
 from watchword.data.dataset import pad_streams
 from watchword.errors import WatchwordError
 from watchword.features import extraction as extraction_module
-from watchword.features.executors import extract_local, extract_ray
-from watchword.features.extraction import Extraction, Job, VideoFile, ahead, content_of, find_videos, prepare
+from watchword.features.extraction import (
+    Extraction,
+    Job,
+    VideoFile,
+    ahead,
+    content_of,
+    extract_local,
+    extract_ray,
+    find_videos,
+    prepare,
+)
 from watchword.features.extractors import EXTRACTORS
 from watchword.features.networks import (
     AUDIO_BACKBONES,

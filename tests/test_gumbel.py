@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import noise_stream
-from watchword.layers.gumbel import gumbel_top_k
-from watchword.layers.time_steps import folding, nearest, time_step_means
+from watchword.layers.attention import folding, gumbel_top_k, nearest, time_step_means
 
 PROBABILITIES = torch.tensor([0.5, 0.3, 0.15, 0.05])
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.conftest import noise_stream
 from watchword.decoding import beam, greedy, rescore, teacher_force
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings
 from watchword.models import MODELS, Model, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream
 

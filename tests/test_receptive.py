@@ -3,8 +3,17 @@
 import pytest
 import torch
 
-from watchword.layers.alignment import ConvolutionAlignment, PoolingAlignment
-from watchword.layers.receptive import Field, convolution, kernel_of, pooling, ratio_of, reach_of, seen_through
+from watchword.layers.alignment import (
+    ConvolutionAlignment,
+    Field,
+    PoolingAlignment,
+    convolution,
+    kernel_of,
+    pooling,
+    ratio_of,
+    reach_of,
+    seen_through,
+)
 
 C3D_SIDES = {"pool2": 28, "pool3": 14, "pool4": 7, "pool5": 4}
 C3D_TIME_STEPS = {"pool2": 8, "pool3": 4, "pool4": 2, "pool5": 1}  # of 16 frames

@@ -20,11 +20,9 @@ from watchword.data.dataset import Features
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.layers.attention import ProductAttention
+from watchword.layers.attention import ProductAttention, time_step_means
 from watchword.layers.recurrent import BidirectionalGRU, KeyFrameGRU
-from watchword.layers.time_steps import time_step_means
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
-from watchword.losses.objective import Material
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings, Material
 from watchword.losses.refocus import FirstPass, Refocusing, RefocusingSettings, key_frame_loss
 from watchword.models import build_model
 from watchword.models.refocus import Refocus, locations_of

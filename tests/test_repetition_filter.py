@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.conftest import noise_stream
 from watchword.decoding import RepetitionFilter, beam, greedy, rescore, sample
 from watchword.tensors import EOS, PAD, Memory, State, Step, Streams
-from watchword.text.sentences import NEVER_LAST, as_sentence, never_last, spelled, without_loose_end
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import NEVER_LAST, Vocabulary, as_sentence, never_last, spelled, without_loose_end
 
 WORDS = 9  # four specials and five words
 

@@ -15,7 +15,7 @@ from tests.conftest import noise_stream
 from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.data.annotations import read_annotations
-from watchword.data.categories import write_categories
+from watchword.data.imports import write_categories
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store

@@ -20,7 +20,7 @@ from watchword.data.dataset import Slot, keep_frames
 from watchword.decoding import Hypotheses, StepModel, mbr_decode, rescore, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings, ScheduledSampling, word_losses
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings, ScheduledSampling, word_losses
 from watchword.models import build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream, Streams
 from watchword.training import loop

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, isfinite
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from watchword.captioning.alternatives import split_by_content
 from watchword.captioning.bundle import CaptionerBundle, choose_bundle, find_bundle, stream_specs
 from watchword.captioning.confidence import Calibration, confidence, confidence_features
 from watchword.captioning.description import Caption, Description, Segment, StreamGeometry, Word
-from watchword.captioning.diagnostics import diagnose
+from watchword.captioning.merge import split_by_content
 from watchword.captioning.pipeline import DescribeOptions, describe_video
 from watchword.data.annotations import video_path
 from watchword.data.benchmarks import captions_path, store_path
@@ -28,11 +28,28 @@ from watchword.features.store import Store
 from watchword.lanes import LaneOptions
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
-from watchword.text.sentences import never_last, without_loose_end
-from watchword.text.vocabulary import Vocabulary
-from watchword.types import AttentionHead, Clip, FloatArray, Hypothesis, StreamArrays, StreamName
+from watchword.text.vocabulary import Vocabulary, never_last, without_loose_end
+from watchword.types import AttentionHead, Clip, Diagnostics, FloatArray, Hypothesis, StreamArrays, StreamName
 from watchword.video import read_timeline
 from watchword.video.inputs import VideoInput, as_file
+
+
+@runtime_checkable
+class HasDiagnostics(Protocol):
+    """A model that reports more than attention."""
+
+    def diagnostics(self, streams: Streams, caption: Tensor) -> Diagnostics:
+        """Of one video and one caption, (1, 1, T); marks count seconds as the streams do."""
+
+
+@torch.no_grad()
+def diagnose(model: StepModel, streams: Streams, caption: Tensor) -> Diagnostics:
+    """The diagnostics of a model, or of all members of an ensemble."""
+    members = model.models if isinstance(model, Ensemble) else (model,)
+    found = [one.diagnostics(streams, caption) for one in members if isinstance(one, HasDiagnostics)]
+    marks = tuple(mark for one in found for mark in one.marks)
+    return Diagnostics(marks, tuple(bars for one in found for bars in one.bars))
+
 
 Arrays = Mapping[str, StreamArrays]
 NO_END = -10.0  # log probability of an end token that was not generated

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from watchword.lanes import LANES
-from watchword.text.sentences import spelled
+from watchword.text.vocabulary import spelled
 from watchword.types import Bars, Cue, FloatArray, Lane, Language, Mark
 
 

@@ -1,10 +1,18 @@
-"""Long videos: neighbouring segments with similar captions are merged, many segments are grouped into chapters."""
+"""Captions that are alike: neighbouring segments are merged, many are grouped into chapters, alternatives differ.
 
-from collections.abc import Iterable, Iterator, Sequence
+A long video has segments with similar captions side by side. One segment has captions that only word the same content
+differently: these are no alternatives.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar
+
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from watchword.captioning.description import Caption, Segment
-from watchword.text.sentences import NEVER_LAST
+from watchword.text.vocabulary import NEVER_LAST
 
 SIMILAR = 0.65  # share of common content words: "a man is talking", "a man talks about something"
 MAX_MERGED = 60.0  # seconds
@@ -61,3 +69,28 @@ def chapters(segments: Sequence[Segment]) -> list[Segment]:
         grouped[-2:] = [merge(*grouped[-2:])]
     ends = [segment.start for segment in grouped[1:]] + [grouped[-1].end]
     return [replace(segment, end=end) for segment, end in zip(grouped, ends, strict=True)]
+
+
+SAME = 0.5  # share of common stems: "a man is talking" and "a man talks to a woman" say the same
+T = TypeVar("T")
+
+
+@lru_cache(10_000)
+def _stem(word: str) -> str:
+    return str(EnglishStemmer().stemWord(word))
+
+
+def say_the_same(one: Iterable[str], other: Iterable[str]) -> bool:
+    """Whether half of the stems of two captions are common; articles, prepositions and the like do not count."""
+    first, second = ({_stem(word) for word in words if word not in NEVER_LAST} for words in (one, other))
+    return first == second or len(first & second) >= SAME * len(first | second)
+
+
+def split_by_content(captions: Iterable[T], words: Callable[[T], Sequence[str]]) -> tuple[list[T], list[T]]:
+    """Captions that say something else than all before them, and those that only word it differently."""
+    different: list[T] = []
+    reworded: list[T] = []
+    for caption in captions:
+        is_known = any(say_the_same(words(caption), words(other)) for other in different)
+        (reworded if is_known else different).append(caption)
+    return different, reworded

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Caption, Description, Segment, lanes_to_dict, segment_to_dict
 from watchword.captioning.merge import chapters
-from watchword.text.sentences import as_sentence
+from watchword.text.vocabulary import as_sentence
 from watchword.types import Cue, Lane
 from watchword.video import shown
 

@@ -1,4 +1,4 @@
-"""The command line. Each command has a file of its own and imports what is heavy when it is called."""
+"""The command line. Each command imports what is heavy when it is called."""
 
 import errno
 from collections.abc import Callable
@@ -11,17 +11,13 @@ from typer.core import TyperGroup
 
 import watchword
 from watchword.cli._shared import leave, print_message
-from watchword.cli.captioner import captioner
-from watchword.cli.compare import compare
-from watchword.cli.data import data
+from watchword.cli.captioner import calibrate, captioner, export
 from watchword.cli.describe import describe
-from watchword.cli.evaluate import evaluate
 from watchword.cli.explain import explain
-from watchword.cli.export import calibrate, export
-from watchword.cli.features import features
+from watchword.cli.features import data, features
 from watchword.cli.library import library, search
 from watchword.cli.models import models, weights
-from watchword.cli.score import score
+from watchword.cli.score import compare, evaluate, score
 from watchword.cli.serve import serve
 from watchword.cli.train import train
 from watchword.errors import WatchwordError

@@ -76,7 +76,7 @@ def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | 
     """Extract, split, fine-tune, evaluate."""
     from watchword.captioning.bundle import FOR_TRAINING, find_bundle, shipped
     from watchword.cli._progress import console
-    from watchword.cli.evaluate import evaluate
+    from watchword.cli.score import evaluate
 
     begin = None
     if init_from != "none" and (init_from or FOR_TRAINING in shipped()):
@@ -159,8 +159,7 @@ def extract_videos(data: OwnData, clips: "list[Clip]") -> "list[Clip]":
     """Extracts the captioner's streams into the run's own store; unreadable videos are left out."""
     from watchword.captioning.bundle import stream_specs
     from watchword.cli._progress import bar, console
-    from watchword.features.executors import extract_local
-    from watchword.features.extraction import Job, VideoFile, prepare
+    from watchword.features.extraction import Job, VideoFile, extract_local, prepare
     from watchword.workers import cores
 
     job = Job(data.store, stream_specs(data.start)) if data.start else prepare(data.store, ["appearance"])

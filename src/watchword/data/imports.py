@@ -1,4 +1,4 @@
-"""Imports features from files of other tools into the store.
+"""Imports features from files of other tools, and categories of clips, into the store.
 
 | file | what is in it |
 |---|---|
@@ -8,13 +8,18 @@
 
 One video is in memory at a time, also when all are packed into one array: it is read through, not loaded.
 Pickled objects are refused: reading them can run code.
+
+The category of a clip becomes a stream of one time step and one location, one-hot. MSR-VTT has 20 categories (music,
+sports, cooking, ...), and systems are compared with and without this input.
 """
 
 import contextlib
+import hashlib
+import json
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +30,8 @@ from numpy.typing import NDArray
 from watchword.data.reading import without_suffix
 from watchword.errors import WatchwordError
 from watchword.features.store import Store, settings_key
-from watchword.types import FloatArray, StreamArrays, StreamName
+from watchword.tensors import CATEGORY
+from watchword.types import Clip, FloatArray, StreamArrays, StreamName
 
 Array = NDArray[Any]
 Arrays = Iterator[tuple[str, Callable[[], Array]]]  # video and how to read it, in the order of the file
@@ -333,3 +339,26 @@ def _read_array(stream: IO[bytes], size: int) -> Array:
     _read_header(stream, size)
     stream.seek(start)
     return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def write_categories(clips: Sequence[Clip], store: Store) -> int:
+    """Keeps the category of every clip; returns how many categories there are.
+
+    A clip without one gets zeros: it is not known. The key of the stream holds the annotation's checksum, so a run
+    notices when categories have changed.
+    """
+    known = {clip.video: clip.category for clip in clips if clip.category is not None}
+    if not known:
+        raise WatchwordError(f"none of the {len(clips):,} clips has a category: train without the stream {CATEGORY}")
+    if min(known.values()) < 0:
+        raise WatchwordError(f"category {min(known.values())}: categories are counted from 0")
+    count = max(known.values()) + 1
+    checksum = hashlib.sha256(json.dumps(sorted(known.items())).encode()).hexdigest()[:16]
+    settings = {"made_of": "annotation", "categories": count, "annotation": checksum}
+    for clip in clips:
+        values = np.zeros((1, 1, count), np.float32)
+        if clip.category is not None:
+            values[0, 0, clip.category] = 1
+        whole = np.array([[0, 0, 1, 1]], np.float32)
+        store.write(clip.video, CATEGORY, StreamArrays(values, np.zeros(1, np.float32), whole), settings)
+    return count

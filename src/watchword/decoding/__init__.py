@@ -1,6 +1,5 @@
 """Decoding over the `step` of any model. It depends on no model and no vocabulary."""
 
-from watchword.decoding.mbr import mbr_decode, ngram_similarity
 from watchword.decoding.search import (
     Hypotheses,
     StepModel,
@@ -9,6 +8,8 @@ from watchword.decoding.search import (
     beam,
     expand_state,
     greedy,
+    mbr_decode,
+    ngram_similarity,
     rescore,
     sample,
     teacher_force,

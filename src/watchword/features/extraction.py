@@ -2,6 +2,8 @@
 
 extraction = Extraction(prepare(Path("features"), ["appearance", "motion"]))
 outcome = extraction.extract(VideoFile("clip7", Path("clip7.mp4")))
+
+It runs in this process, in several processes, or on a Ray cluster (`extract_here`, `extract_local`, `extract_ray`).
 """
 
 import hashlib
@@ -9,8 +11,9 @@ import os
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +42,7 @@ from watchword.types import StreamArrays, StreamName
 from watchword.video import View, iterate_audio, shown, watch
 from watchword.video.container import Report, warn
 from watchword.video.formats import find_relative, names_of
+from watchword.workers import Lost, run_local, run_ray
 
 CHUNK = 16  # frames that go through a network together: fastest on a CPU, and one window of I3D
 WINDOWS_AT_ONCE = 64  # of sound
@@ -313,3 +317,35 @@ def ahead(items: Iterator[T], size: int = 4) -> Iterator[T]:
     finally:
         stopped.set()
         thread.join()
+
+
+def extract_here(job: Job, videos: Iterable[VideoFile]) -> Iterator[Outcome]:
+    extraction = Extraction(job)
+    extraction.load()
+    return map(extraction.extract, videos)
+
+
+def extract_local(job: Job, videos: Iterable[VideoFile], workers: int) -> Iterator[Outcome]:
+    """On this machine, in as many processes as asked for."""
+    if workers <= 1:
+        return extract_here(job, videos)
+    Extraction(job).load()  # fetches weights once, and says what is wrong with them in one line
+    return map(_outcome, run_local(partial(_extractor, job), videos, workers))
+
+
+def extract_ray(job: Job, videos: Iterable[VideoFile], workers: int | None = None) -> Iterator[Outcome]:
+    """On a Ray cluster. Videos, store and users' weights are read and written by path."""
+    job = replace(job, store=job.store.absolute())
+    Extraction(job).load()
+    paths = (replace(video, path=video.path.absolute()) for video in videos)
+    return map(_outcome, run_ray(partial(_extractor, job), paths, workers))
+
+
+def _extractor(job: Job) -> Callable[[VideoFile], Outcome]:
+    return Extraction(job).extract
+
+
+def _outcome(found: Outcome | Lost[VideoFile]) -> Outcome:
+    if isinstance(found, Lost):
+        return Outcome(found.item, f"cannot extract {found.item.path}: {found}")
+    return found

@@ -2,6 +2,8 @@
 
 Where a segment ends is known only some seconds later, so the frames that its streams may need are held back: so many a
 second, of the segments that are not done, and no more. A video of any length goes through the same memory.
+
+`find_shots` finds the cuts alone, with TransNetV2: it reads every frame and holds a few hundred.
 """
 
 from collections import defaultdict
@@ -12,14 +14,30 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from watchword.backbones.transnet import HEIGHT, WIDTH, TransNet
+from watchword.backbones.weights import load_weights
 from watchword.config import Settings
 from watchword.features.extraction import CHUNK, Extraction, ahead
 from watchword.features.extractors import EXTRACTORS, joined
 from watchword.features.samplers import SAMPLERS, Extracted, ImageCache, ImageSampler, on_screen
 from watchword.features.specs import AudioSpec, StreamSpec, WindowSpec
 from watchword.types import FloatArray, Frames, StreamArrays
-from watchword.video import Plan, Rate, Timeline, View, watch
+from watchword.video import (
+    Plan,
+    Rate,
+    Shot,
+    Squash,
+    Stride,
+    Timeline,
+    View,
+    iterate_frames,
+    read_timeline,
+    shots_from_cuts,
+    watch,
+)
+from watchword.video.container import Report, warn
 from watchword.video.transforms import Size
 
 PER_SECOND = 4.0  # frames held for a stream of single frames: a segment of 7 s has the default 28
@@ -163,3 +181,21 @@ class _AudioFeatures:
         later = whole.times >= end
         self.parts = [StreamArrays(whole.values[later], whole.times[later], whole.boxes)]
         return StreamArrays(whole.values[inside], whole.times[inside] - start, whole.boxes)
+
+
+SHOT_CHUNK = 256  # frames that `find_shots` holds
+
+
+def find_shots(path: Path, network: TransNet | None = None, *, report: Report = warn) -> list[Shot]:
+    """The shots of a video, in order. `video.histogram_shots` does without weights."""
+    network = network or TransNet(load_weights("transnetv2"))
+    times: list[FloatArray] = []
+
+    def pictures() -> Iterator[Tensor]:
+        for frames in iterate_frames(path, Stride(1), Squash(WIDTH, HEIGHT), chunk=SHOT_CHUNK, report=report):
+            times.append(frames.times)
+            yield torch.from_numpy(frames.pictures)
+
+    end = read_timeline(path, lambda line: None).end  # what is wrong with it is reported once, below
+    cuts = torch.cat(list(network.stream(pictures())))  # (F,)
+    return shots_from_cuts(cuts.numpy(), np.concatenate(times), end=end)

@@ -1,6 +1,12 @@
-"""Attention over the time steps and locations of a video, for all its captions at once: additive, product, bilinear."""
+"""Attention over the time steps and locations of a video, for all its captions at once: additive, product, bilinear.
 
-from collections.abc import Callable
+Below it what attention is used with: its ablation, the Gumbel top-k sampler of Global2Local, means and alignment of
+time steps.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +36,7 @@ WeightsFilter = Callable[[Tensor, Tensor], Tensor]  # weights (B, S, L), mask (B
 
 
 class MaskedSoftmax(nn.Module):
-    """The weights of an attention. A filter may replace them before they are used (`ablation.py`)."""
+    """The weights of an attention. A filter may replace them before they are used (`filter_attention`)."""
 
     weights_filter: WeightsFilter | None = None
 
@@ -142,3 +148,106 @@ class BilinearAttentionWithin(BilinearAttention):
         flat = shown.flatten(0, 2) > NOT_SHOWN  # (B S k, N)
         weights: Tensor = self.softmax(energies.view(-1, 1, shown.shape[-1]), flat).view(shown.shape)
         return weights
+
+
+def keep_largest(weights: Tensor, mask: Tensor, share: float) -> Tensor:
+    """Of each row the given share of its real locations, those with the smallest weights, get 0; the others sum to 1.
+
+    weights (B, S, L), mask (B, L). The number is rounded down, so a share below 1 leaves one location at least. A share
+    of 1 leaves nothing: all weights are 0, the context is a vector of zeros.
+    """
+    dropped = (share * mask.sum(-1) + 1e-4).floor().long()  # (B,)
+    order = weights.masked_fill(~mask.unsqueeze(1), float("inf")).argsort(dim=-1, stable=True)
+    rank = order.argsort(dim=-1)
+    kept = weights.masked_fill(rank < dropped.view(-1, 1, 1), 0)
+    return kept / kept.sum(-1, keepdim=True).clamp(min=torch.finfo(kept.dtype).tiny)
+
+
+@contextmanager
+def filter_attention(model: nn.Module, weights_filter: Callable[[str, Tensor, Tensor], Tensor]) -> Iterator[None]:
+    """Within it every attention of the model uses weights_filter(name, weights, mask) instead of its weights.
+
+    The name is the path of the attention in the model, such as `attend.appearance`.
+    """
+    softmaxes = {name: module for name, module in model.named_modules() if isinstance(module, MaskedSoftmax)}
+    try:
+        for name, softmax in softmaxes.items():
+            softmax.weights_filter = partial(weights_filter, name.rpartition(".")[0])
+        yield
+    finally:
+        for softmax in softmaxes.values():
+            softmax.weights_filter = None
+
+
+def gumbel_top_k(
+    probabilities: Tensor,
+    num_chosen: int,
+    *,
+    scale: float = 10.0,
+    temperature: float = 1e-4,
+    noise: bool = True,
+    straight_through: bool = False,
+) -> Tensor:
+    """(..., n) -> (..., k, n): k rows, each nearly one-hot, each at a location that the rows before it left free.
+
+    With noise the first row is drawn by the probabilities, every further one by those of the locations that are left:
+    drawing without replacement. Without noise the rows are the k largest, the largest first.
+
+    Eq. 6 takes the logarithm of what a row leaves of a location's probability, and that is below 0 wherever the row is:
+    such a location is out of the draw. Where nothing is left (fewer than k locations with a probability) the row is 0.
+    The gradient is that of the tempered rows. For one row its mean is near the exact one, for two rows too at a
+    temperature of 0.1; at 1e-4 two rows are biased, three rows are at any temperature (`tests/test_gumbel.py`). With
+    `straight_through` rows are one-hot. Their gradient is that of the tempered rows, less noisy and more biased: it
+    does not know that a location may also be chosen by another row.
+
+    `scale` cancels in the softmax; it stands here because it stands in the paper.
+    """
+    rows: list[Tensor] = []
+    left = scale * probabilities
+    for _ in range(num_chosen):
+        free = left > 0
+        logits = left.masked_fill(~free, 1.0).log()  # log 1 instead of NaN: these are masked in the next lines
+        if noise:
+            logits = logits - torch.empty_like(logits).exponential_().log()  # + Gumbel(0, 1)
+        none_left = ~free.any(-1, keepdim=True)
+        logits = (logits / temperature).masked_fill(~free & ~none_left, float("-inf"))
+        row = logits.softmax(-1).masked_fill(none_left, 0)  # Eq. 5, 6
+        if straight_through:
+            largest = torch.zeros_like(row).scatter(-1, row.argmax(-1, keepdim=True), 1.0).masked_fill(none_left, 0)
+            row = largest + row - row.detach()
+        rows.append(row)
+        left = left - scale * row
+    return torch.stack(rows, -2)
+
+
+def time_step_means(stream: Stream) -> tuple[Tensor, Tensor]:
+    """Real locations averaged within each time step: values (B, F, D), mask (B, F)."""
+    weights = stream.mask.to(stream.values.dtype)  # (B, F, N)
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1)
+    return torch.einsum("bfn,bfnd->bfd", weights, stream.values), stream.mask.any(-1)
+
+
+def num_time_steps(real: Tensor) -> Tensor:
+    """The number of time steps up to the last real one, 0 where there is none: (B, F) -> (B,)."""
+    return (real * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
+
+
+def nearest(times: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+    """For each of times (B, F) the nearest in time of the real ones among others (B, G), mask (B, G): (B, F)."""
+    distance = (times.unsqueeze(2) - others.unsqueeze(1)).abs()  # (B, F, G)
+    return distance.masked_fill(~mask.unsqueeze(1), float("inf")).argmin(-1)
+
+
+def folding(times: Tensor, mask: Tensor, others: Tensor, others_mask: Tensor) -> Tensor:
+    """How weights on dense instants (B, F) become weights on sparse ones (B, G): a matrix (B, F, G).
+
+    Every real dense instant belongs to the real sparse one nearest in time, which gets the mean of its own (G2L, Eq. 8:
+    one of three). A sparse instant that has none to itself takes the weight of the dense instant nearest to it.
+    """
+    owner = nearest(times, others, others_mask)  # (B, F)
+    member = times.new_zeros(*owner.shape, others.shape[1]).scatter_(2, owner.unsqueeze(2), 1.0)
+    member = member * mask.unsqueeze(2)
+    count = member.sum(1, keepdim=True)  # (B, 1, G)
+    closest = torch.zeros_like(member).scatter_(1, nearest(others, times, mask).unsqueeze(1), 1.0)
+    member = torch.where(count > 0, member / count.clamp(min=1), closest)
+    return member * others_mask.unsqueeze(1)

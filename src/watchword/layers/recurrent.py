@@ -1,4 +1,6 @@
-"""Recurrent cells for states with two leading axes, (B, S, ...), and recurrent encoders of the frames of a video."""
+"""Recurrent cells for states with two leading axes, (B, S, ...), recurrent encoders of the frames of a video, and
+dropout whose masks several captions may share.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -83,3 +85,19 @@ def _read(gru: nn.GRU, frames: Tensor, start: Tensor, direction: int, count: Ten
     rows = torch.arange(len(frames), device=frames.device).unsqueeze(1)
     packed = pack_padded_sequence(frames[rows, time_steps], counts, batch_first=True, enforce_sorted=False)
     return gru(packed)[1][0]
+
+
+class GroupDropout(nn.Dropout):
+    """Dropout on (B, S, H). The S captions are `groups` equal parts, each with the same masks: 1 is plain dropout.
+
+    Two passes over the same captions then differ by what they read, not by what dropout took away.
+    """
+
+    groups = 1
+
+    def forward(self, values: Tensor) -> Tensor:
+        if self.groups == 1 or not self.training:
+            return super().forward(values)
+        batch, captions, width = values.shape
+        mask: Tensor = super().forward(values.new_ones(batch, captions // self.groups, width))
+        return values * mask.repeat(1, self.groups, 1)

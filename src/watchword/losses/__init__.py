@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from watchword.config import take_name
-from watchword.losses.cross_entropy import CrossEntropy
 from watchword.losses.information import Information
 from watchword.losses.multi_sample import MultiSample
-from watchword.losses.objective import LogitModel, Loss, Material, Objective
+from watchword.losses.objective import CrossEntropy, LogitModel, Loss, Material, Objective
 from watchword.losses.ranked import Ranked
 from watchword.losses.refocus import FirstPass, FixedFocus, Refocusing
 from watchword.losses.reinforcement import Reinforce, SelfCritical

@@ -25,8 +25,7 @@ from pydantic import Field
 from torch import Tensor
 
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
-from watchword.losses.objective import Material
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings, Material
 from watchword.tensors import UNK, Batch
 from watchword.text.counts import WordCounts, videos_with
 

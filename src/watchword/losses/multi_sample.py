@@ -23,8 +23,7 @@ from torch import Tensor
 from watchword.config import Settings
 from watchword.decoding import expand_state
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import ScheduledSampling, word_losses
-from watchword.losses.objective import LogitModel, Loss, Material, Objective
+from watchword.losses.objective import LogitModel, Loss, Material, Objective, ScheduledSampling, word_losses
 from watchword.tensors import BOS, PAD, UNK, Batch, State
 
 

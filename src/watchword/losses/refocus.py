@@ -28,8 +28,15 @@ from torch import Tensor, nn
 from watchword.config import Settings
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import CrossEntropy, ScheduledSampling, word_losses
-from watchword.losses.objective import LogitModel, Loss, Material, Objective
+from watchword.losses.objective import (
+    CrossEntropy,
+    LogitModel,
+    Loss,
+    Material,
+    Objective,
+    ScheduledSampling,
+    word_losses,
+)
 from watchword.tensors import PAD, UNK, Batch, Memory, State, Step, Streams
 
 Worse = Literal["lowers", "as_printed", "eq_19"]

@@ -20,8 +20,7 @@ from torch import Tensor
 from watchword.config import Settings
 from watchword.decoding import Hypotheses, greedy, sample
 from watchword.errors import WatchwordError
-from watchword.losses.cross_entropy import CrossEntropy, CrossEntropySettings
-from watchword.losses.objective import LogitModel, Loss, Material, Objective
+from watchword.losses.objective import CrossEntropy, CrossEntropySettings, LogitModel, Loss, Material, Objective
 from watchword.metrics import NO_METEOR, ReferenceIndex, meteor_available
 from watchword.tensors import EOS, PAD, Batch
 

@@ -1,6 +1,6 @@
 """BLEU, METEOR, ROUGE-L and CIDEr-D as coco-caption computes them: numpy, no torch, no Java."""
 
-from watchword.metrics.cider import DocumentFrequencies, document_frequencies
+from watchword.metrics.coco import DocumentFrequencies, document_frequencies
 from watchword.metrics.index import METRICS, NO_METEOR, ReferenceIndex, Scores, meteor_available
 from watchword.text.ptb import ptb_tokens, tokenise, tokenise_line
 

@@ -18,10 +18,16 @@ from numpy.typing import NDArray
 
 from watchword.downloads import cache_folder
 from watchword.errors import WatchwordError, unknown
-from watchword.metrics.bleu import bleu, bleu_statistics
-from watchword.metrics.cider import CiderReferences, DocumentFrequencies, frequencies_of, weigh
+from watchword.metrics.coco import (
+    CiderReferences,
+    DocumentFrequencies,
+    RougeReferences,
+    bleu,
+    bleu_statistics,
+    frequencies_of,
+    weigh,
+)
 from watchword.metrics.ngrams import ORDERS, NgramTable, Postings, ReferenceNgrams, Words, index_references, look_up
-from watchword.metrics.rouge import RougeReferences
 from watchword.text.ptb import Context, tokenise, tokenise_line
 
 if TYPE_CHECKING:

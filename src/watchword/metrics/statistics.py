@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.errors import WatchwordError
-from watchword.metrics.bleu import bleu
+from watchword.metrics.coco import bleu
 from watchword.metrics.index import METRICS, Scores
 
 Floats = NDArray[np.floating[Any]]

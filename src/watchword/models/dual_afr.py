@@ -5,7 +5,7 @@ Pu et al., Adaptive Feature Abstraction for Translating Video to Text, AAAI 2018
 | paper | line |
 |---|---|
 | Eq. 1, 2: the first word from h_1 = tanh(C a_L+1), the others from an LSTM | `DualAFR.encode`, `DualAFR.step` |
-| Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py`, `receptive.py` |
+| Eq. 3: each lower layer brought to the deepest one's grid and features | `layers/alignment.py` |
 | Eq. 4, 5: one attention over locations and times for all layers | `DualAFR.attend`, `over_locations` |
 | Eq. 6, 7: attention over layers | `DualAFR.attend`, `over_layers` |
 | Eq. 8: soft | `DualAFR.attend` |
@@ -34,15 +34,16 @@ from watchword.errors import WatchwordError
 from watchword.layers.alignment import (
     ConvolutionAlignment,
     HypercolumnAlignment,
+    Kernel,
     LocationAlignment,
     PoolingAlignment,
     StackingAlignment,
     Triple,
     perceptron,
+    ratio_of,
 )
 from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean, never_empty
 from watchword.layers.projection import Projection, accept_old_names
-from watchword.layers.receptive import Kernel, ratio_of
 from watchword.layers.recurrent import LSTMCell
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, PAD, Memory, State, Step, Stream, Streams
@@ -62,7 +63,7 @@ class DualAFRConfig(ModelConfig):
     layers: tuple[str, ...] = ()  # of a_1 to a_L; (): all others, in their order
     layer: int = Field(0, ge=0)  # of `single`: which, counted from 1; 0: the deepest
     shapes: tuple[Triple, ...] = ()  # time steps, rows, columns of each layer; (): equal, square
-    kernel: Kernel = "appendix"  # of Eq. 3's filters, see layers/receptive.py
+    kernel: Kernel = "appendix"  # of Eq. 3's filters, see layers/alignment.py
     hard: Literal["both", "layers", "locations"] = "both"  # what is drawn in variant `hard`
     uniform_layers: bool = False  # ours, as a control: beta of Eq. 7 is 1 / L
     initial_range: float = Field(0.01, ge=0)  # appendix: weights that are not recurrent; 0: torch's own

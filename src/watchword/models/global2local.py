@@ -7,11 +7,11 @@ Dai et al., Global2Local: A Joint-Hierarchical Attention for Video Captioning.
 | Eq. 1, 7, f' = sigma(W f + b), also of clips and regions | `encode`, `self.project` |
 | Eq. 2, 3, bilinear attention | `layers/attention.py` |
 | Eq. 4, x_G: attended frames, attended clips, aligned embedding | `_attend_globally` |
-| Eq. 5, 6, Gumbel top-k sampler | `layers/gumbel.py` |
-| Eq. 8, weights folded to the frames that have regions | `layers/time_steps.py: folding`, `_choose` |
+| Eq. 5, 6, Gumbel top-k sampler | `layers/attention.py` |
+| Eq. 8, weights folded to the frames that have regions | `layers/attention.py: folding`, `_choose` |
 | Eq. 9, x_L: regions of the chosen frames, one attention for all | `_attend_locally` |
 | Eq. 10, 11, h = GRU([x_G, x_L], e, h), two layers | `step` |
-| Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/cross_entropy.py` |
+| Eq. 12, 13, words and cross entropy | `Model.logits`, `losses/objective.py` |
 
 How we read it, and where we differ (docs/papers/global2local.md has the reasons): frames and clips have the same
 instants (`instants`; ours, where asked: every frame has the clip nearest in time); folding follows the times of the
@@ -28,10 +28,17 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import NOT_SHOWN, BilinearAttention, BilinearAttentionWithin, masked_mean
-from watchword.layers.gumbel import gumbel_top_k
+from watchword.layers.attention import (
+    NOT_SHOWN,
+    BilinearAttention,
+    BilinearAttentionWithin,
+    folding,
+    gumbel_top_k,
+    masked_mean,
+    nearest,
+    time_step_means,
+)
 from watchword.layers.projection import Projection
-from watchword.layers.time_steps import folding, nearest, time_step_means
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
 from watchword.types import Diagnostics, Mark

@@ -33,11 +33,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from watchword.errors import WatchwordError
-from watchword.layers.attention import ProductAttention, flat_locations, masked_mean, never_empty
-from watchword.layers.dropout import GroupDropout
+from watchword.layers.attention import (
+    ProductAttention,
+    flat_locations,
+    masked_mean,
+    never_empty,
+    num_time_steps,
+    time_step_means,
+)
 from watchword.layers.projection import Projection, accept_old_names
-from watchword.layers.recurrent import BidirectionalGRU, KeyFrameGRU, LSTMCell, linear
-from watchword.layers.time_steps import num_time_steps, time_step_means
+from watchword.layers.recurrent import BidirectionalGRU, GroupDropout, KeyFrameGRU, LSTMCell, linear
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
 from watchword.types import Diagnostics, Mark

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from watchword.errors import WatchwordError
+from watchword.layers.attention import num_time_steps, time_step_means
 from watchword.layers.recurrent import remember_at_first
-from watchword.layers.time_steps import num_time_steps, time_step_means
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from watchword.captioning.alternatives import split_by_content
 from watchword.captioning.confidence import UNSURE
 from watchword.captioning.description import Description, Segment, cue_to_dict, language_to_dict, segment_to_dict
-from watchword.captioning.merge import chapters
+from watchword.captioning.merge import chapters, split_by_content
 from watchword.captioning.writers import rounded
 from watchword.library import Hit, VideoRow
 from watchword.server.jobs import Job, State

@@ -14,7 +14,9 @@ To caption videos with it, the same folder is a `captioning.bundle.CaptionerBund
 | `predictions-SPLIT.json`, `scores-SPLIT.json` | written by `watchword evaluate` |
 """
 
+import io
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -208,3 +210,36 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
         row, name = key.split(".", 1)
         state.setdefault(int(row), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+log = logging.getLogger(__name__)
+
+LOSSES = ("loss", "val_loss")
+SCORES = {"CIDEr": "CIDEr", "Bleu_4": "BLEU-4", "ROUGE_L": "ROUGE-L"}
+
+
+def draw_curves(folder: Path) -> None:
+    """Writes curves.png from log.jsonl, where matplotlib is installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        log.info("a picture of the curves needs matplotlib: pip install 'watchword[figures]'")
+        return
+    if not (folder / "log.jsonl").exists():  # no phase has an epoch
+        return
+    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    losses, scores = figure.subplots(1, 2)
+    for name in LOSSES:
+        points = [(number, row[name]) for number, row in enumerate(rows, 1) if name in row]
+        losses.plot(*zip(*points, strict=True), marker=".", label=name)
+    for name, label in SCORES.items():
+        points = [(number, 100 * row[name]) for number, row in enumerate(rows, 1) if name in row]
+        scores.plot(*zip(*points, strict=True), marker=".", label=label)
+    for axes, title in ((losses, "nats a token"), (scores, "validation, x100")):
+        axes.set(title=title, xlabel="epoch")
+        axes.legend()
+        axes.grid(alpha=0.3)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    write_whole(folder / "curves.png", content.getvalue(), durable=False)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from watchword.captioning.captioner import Captioner
 from watchword.data.benchmarks import read_clips
 from watchword.errors import WatchwordError
-from watchword.layers.ablation import filter_attention, keep_largest
+from watchword.layers.attention import filter_attention, keep_largest
 from watchword.metrics import ReferenceIndex
 from watchword.training.evaluation import Search, caption_videos, evaluate, references_of, score_captions
 from watchword.training.run import Run

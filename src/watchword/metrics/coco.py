@@ -1,4 +1,16 @@
-"""CIDEr-D as coco-caption computes it: clipped tf-idf cosine of one- to four-grams, a Gaussian on length, times ten."""
+"""BLEU-1 to 4, ROUGE-L and CIDEr-D as coco-caption computes them.
+
+BLEU: a row of counts per caption, and one formula for a row or for their sum. A row is: words of the caption, words of
+the reference whose length is closest (the shorter of two), then for orders one to four the n-grams that a reference has
+too (clipped to the most in one reference), then all n-grams of the caption.
+
+ROUGE-L: the best precision and the best recall, maybe of different references. The longest common subsequence with
+every reference of a video comes from one walk over the caption: all references lie side by side in one big integer, a
+bit per word and a guard bit behind each reference, and one addition per word of the caption advances all of them (the
+bit-parallel algorithm of Hyyrö, 2004).
+
+CIDEr-D: clipped tf-idf cosine of one- to four-grams, a Gaussian on length, times ten.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchword.metrics.ngrams import (
+    ORDERS,
     HypothesisNgrams,
     Integers,
     NgramTable,
@@ -17,6 +30,87 @@ from watchword.metrics.ngrams import (
 )
 
 Floats = NDArray[np.floating[Any]]
+
+TINY, SMALL = 1e-15, 1e-9  # keep a caption without n-grams of an order at zero instead of 0 / 0
+
+
+def bleu_statistics(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -> Floats:
+    """(captions, 10)."""
+    num_sentences = len(hypotheses.lengths)
+    rows = np.zeros((num_sentences, 2 + 2 * ORDERS))
+    rows[:, 0] = hypotheses.lengths
+    rows[:, 1] = _closest_lengths(references, hypotheses)
+    for order, (counts, pairs, postings) in enumerate(
+        zip(hypotheses.orders, hypotheses.pairs, references.postings, strict=True)
+    ):
+        known = pairs >= 0
+        clipped = np.minimum(counts.count[known], postings.most[pairs[known]])
+        rows[:, 2 + order] = np.bincount(counts.sentence[known], clipped, minlength=num_sentences)
+        rows[:, 2 + ORDERS + order] = np.maximum(hypotheses.lengths - order, 0)
+    return rows
+
+
+def bleu(statistics: Floats) -> Floats:
+    """BLEU-1 to 4, (..., 4), of rows (..., 10): of a caption, or of a corpus when the rows are summed."""
+    said, closest = statistics[..., 0], statistics[..., 1]
+    matched, all_said = statistics[..., 2 : 2 + ORDERS], statistics[..., 2 + ORDERS :]
+    precisions = np.cumprod((matched + TINY) / (all_said + SMALL), axis=-1)
+    ratio = (said + TINY) / (closest + SMALL)
+    brevity = np.where(ratio < 1, np.exp(np.minimum(1 - 1 / ratio, 0)), 1.0)
+    scores: Floats = precisions ** (1 / np.arange(1, ORDERS + 1)) * brevity[..., None]
+    return scores
+
+
+def _closest_lengths(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -> Floats:
+    first = references.first_row[hypotheses.video]
+    num_rows = references.first_row[hypotheses.video + 1] - first
+    starts = np.cumsum(num_rows) - num_rows
+    row = np.arange(num_rows.sum()) - np.repeat(starts - first, num_rows)
+    length = references.lengths[row]
+    distance = np.abs(length - np.repeat(hypotheses.lengths, num_rows))
+    longest = int(references.lengths.max(initial=0)) + 1
+    closest: Floats = np.minimum.reduceat(distance * longest + length, starts) % longest  # nearest, then shortest
+    return closest
+
+
+BETA = 1.2
+
+
+class RougeReferences:
+    """The references of one video. A caption without a word is one empty word, as `"".split(" ")` has it."""
+
+    def __init__(self, references: Sequence[Sequence[str]]) -> None:
+        self.masks: dict[str, int] = {}  # word -> the places where a reference has it
+        self.fields: list[tuple[int, int, int]] = []  # of every reference: shift, ones, number of words
+        shift = 0
+        for reference in dict.fromkeys(tuple(reference) or ("",) for reference in references):
+            for place, word in enumerate(reference, shift):
+                self.masks[word] = self.masks.get(word, 0) | 1 << place
+            self.fields.append((shift, (1 << len(reference)) - 1, len(reference)))
+            shift += len(reference) + 1
+        self.open = sum(ones << shift for shift, ones, _ in self.fields)
+
+    def score(self, sentence: Sequence[str]) -> float:
+        said = sentence or ("",)
+        masks, full = self.masks, self.open
+        state = full  # a zero bit is a step of the common subsequence
+        for word in said:
+            mask = masks.get(word)
+            if mask is not None:
+                here = state & mask
+                state = ((state + here) | (state - here)) & full
+        steps = full ^ state
+        if not steps:
+            return 0.0
+        longest, recall = 0, 0.0
+        for shift, ones, length in self.fields:
+            common = (steps >> shift & ones).bit_count()
+            if common:
+                longest = max(longest, common)
+                recall = max(recall, common / length)
+        precision = longest / len(said)
+        return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
+
 
 SIGMA = 6.0
 SCALE = 10.0
