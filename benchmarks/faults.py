@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from http.client import HTTPConnection, HTTPException
@@ -53,6 +53,7 @@ PIXELS = {"gif": "rgb8"}
 MEMORY = 2 << 30  # bytes of a child beyond those of its parent
 CPU_SECONDS = 120
 SHOWN = 20  # findings that are printed
+WAYS = "describe", "extract", "upload"
 
 
 # --- mutated videos ------------------------------------------------------------------------------------------------
@@ -155,6 +156,18 @@ class Mutants:
         self.folder, self.seed = folder, seed
         self.bases = {suffix: write_base(folder / f"base.{suffix}", *BASES[suffix]) for suffix in BASES}
 
+    def paths(self, count: int, minutes: float) -> Iterator[Path]:
+        """One after the other; each is deleted when the next is asked for."""
+        deadline = time.monotonic() + 60 * minutes
+        for number in range(count):
+            if time.monotonic() > deadline:
+                return
+            path = self.write(number)
+            yield path
+            path.unlink()
+            if (number + 1) % 100 == 0:
+                print(f"{number + 1} videos", flush=True)
+
     def write(self, number: int) -> Path:
         rng = random.Random(f"{self.seed} {number}")
         suffix = rng.choice(sorted(BASES))
@@ -176,31 +189,33 @@ class Tally:
         if not is_fine:
             self.findings.append(f"{way} of video {video.name}: {outcome}")
 
+    def tried(self, way: str) -> int:
+        return sum(count for name, count in self.outcomes.items() if name.startswith(f"{way}: "))
 
-def try_videos(count: int, seed: int, model: str, streams: list[str], minutes: float = inf) -> bool:
+
+def try_videos(
+    count: int, seed: int, model: str, streams: list[str], minutes: float = inf, ways: Collection[str] = WAYS
+) -> bool:
     """First describe and extract, each in a child of its own; then the uploads, to one server."""
     import torch
 
     torch.set_num_threads(1)  # children of a fork have one thread
-    deadline, tally, tried = time.monotonic() + 60 * minutes, Tally(), 0
+    tally = Tally()
     with tempfile.TemporaryDirectory() as name:
         mutants = Mutants(Path(name), seed)
-        ways = decoding_ways(Path(name), model, streams, mutants.bases["mp4"])
-        while tried < count and time.monotonic() < deadline:
-            path = mutants.write(tried)
-            for way, work in ways.items():
-                tally.add(way, path, in_child(lambda work=work, path=path: work(path)))  # type: ignore[misc]
-            path.unlink()
-            tried += 1
-            if tried % 100 == 0:
-                print(f"{tried} videos, {dict(tally.outcomes)}", flush=True)
-        with serving(Path(name) / "library.db") as port:
-            for number in range(tried):
-                path = mutants.write(number)
-                tally.add("upload", path, upload(port, path))
-                path.unlink()
-            if ask(port, "GET", "/healthz")[0] != 200:
-                tally.findings.append("the server is not healthy after the uploads")
+        if {"describe", "extract"} & set(ways):
+            works = decoding_ways(Path(name), model, streams, mutants.bases["mp4"])
+            works = {way: work for way, work in works.items() if way in ways}
+            for path in mutants.paths(count, minutes):
+                for way, work in works.items():
+                    tally.add(way, path, in_child(lambda work=work, path=path: work(path)))  # type: ignore[misc]
+        if "upload" in ways:
+            with serving(Path(name) / "library.db") as port:
+                for path in mutants.paths(count, minutes):
+                    tally.add("upload", path, upload(port, path))
+                if ask(port, "GET", "/healthz")[0] != 200:
+                    tally.findings.append("the server is not healthy after the uploads")
+    tried = {way: tally.tried(way) for way in ways}
     return report("videos", tried, tally.findings, outcomes=dict(sorted(tally.outcomes.items())), seed=seed)
 
 
@@ -536,7 +551,7 @@ def serve_full_disk(data: Path, model: str, add: Callable[[Path], None]) -> list
     return [*findings, said[-2000:]] if "Traceback" in said else findings
 
 
-def report(part: str, tried: int, findings: list[str], **more: object) -> bool:
+def report(part: str, tried: int | dict[str, int], findings: list[str], **more: object) -> bool:
     for finding in findings[:SHOWN]:
         print(f"\n{finding}")
     failed = len(findings)
@@ -552,9 +567,11 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=inf, help="stop then, and report what was tried")
     parser.add_argument("--model", default="light")
     parser.add_argument("--streams", default="appearance,audio", help="of extract")
+    parser.add_argument("--ways", default=",".join(WAYS), help="of videos")
     given = parser.parse_args(words)
     if given.part == "videos":
-        return int(not try_videos(given.count, given.seed, given.model, given.streams.split(","), given.minutes))
+        streams, ways = given.streams.split(","), given.ways.split(",")
+        return int(not try_videos(given.count, given.seed, given.model, streams, given.minutes, ways))
     if given.part == "kills":
         return int(not try_kills(given.count, given.seed, given.model, given.minutes))
     return int(not try_disks(given.model))
