@@ -1,7 +1,7 @@
 """What breaks? Damaged videos, killed processes and full disks, with fixed seeds.
 
-    python benchmarks/faults.py videos --count 2000    # mutated videos: describe with a timeline, extract, probe
-    python benchmarks/faults.py kills --count 100      # SIGKILL at random times, then the command again
+    python benchmarks/faults.py videos --count 2000    # mutated videos: describe with a timeline, extract, upload
+    python benchmarks/faults.py kills --count 100      # so many SIGKILLs at random times, then the command again
     python benchmarks/faults.py disks                  # every command on a full disk (needs root, for a mount)
 
 A mutated video passes if a process with limited memory and CPU time ends with a result or with a WatchwordError. A kill
@@ -10,23 +10,28 @@ one line, and what was on the disk before is unchanged. The last line of each pa
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from http.client import HTTPConnection, HTTPException
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -48,6 +53,7 @@ PIXELS = {"gif": "rgb8"}
 MEMORY = 2 << 30  # bytes of a child beyond those of its parent
 CPU_SECONDS = 120
 SHOWN = 20  # findings that are printed
+WAYS = "describe", "extract", "upload"
 
 
 # --- mutated videos ------------------------------------------------------------------------------------------------
@@ -130,65 +136,196 @@ def in_child(work: Callable[[], None]) -> str:
     return outcome if outcome else f"died by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "died"
 
 
-def try_videos(count: int, seed: int, model: str, streams: list[str], minutes: float = inf) -> bool:
+def quick_captioner(model: str, folder: Path) -> str:
+    """A copy of a captioner that searches with beams alone and reads two time steps: a tenth of the CPU time."""
+    from watchword.captioning.bundle import find_bundle
+    from watchword.config import write_toml
+
+    bundle = find_bundle(model)
+    shutil.copytree(bundle.folder, folder)
+    recipe = bundle.recipe.model_dump()
+    recipe["selection"]["mbr_samples"], recipe["data"]["max_time_steps"] = 0, 2
+    (folder / "recipe.toml").write_text(write_toml(recipe))
+    return str(folder)
+
+
+class Mutants:
+    """Mutated videos: number N of a seed is always the same file."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        self.bases = {suffix: write_base(folder / f"base.{suffix}", *BASES[suffix]) for suffix in BASES}
+
+    def paths(self, count: int, minutes: float) -> Iterator[Path]:
+        """One after the other; each is deleted when the next is asked for."""
+        deadline = time.monotonic() + 60 * minutes
+        for number in range(count):
+            if time.monotonic() > deadline:
+                return
+            path = self.write(number)
+            yield path
+            path.unlink()
+            if (number + 1) % 100 == 0:
+                print(f"{number + 1} videos", flush=True)
+
+    def write(self, number: int) -> Path:
+        rng = random.Random(f"{self.seed} {number}")
+        suffix = rng.choice(sorted(BASES))
+        path = self.folder / f"{number}.{suffix}"
+        path.write_bytes(mutate(self.bases[suffix].read_bytes(), rng))
+        return path
+
+
+class Tally:
+    """What came of the videos, way by way."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.findings: list[str] = []
+
+    def add(self, way: str, video: Path, outcome: str) -> None:
+        is_fine = outcome in ("ok", "error")
+        self.outcomes[f"{way}: {outcome if is_fine else 'finding'}"] += 1
+        if not is_fine:
+            self.findings.append(f"{way} of video {video.name}: {outcome}")
+
+    def tried(self, way: str) -> int:
+        return sum(count for name, count in self.outcomes.items() if name.startswith(f"{way}: "))
+
+
+def try_videos(
+    count: int, seed: int, model: str, streams: list[str], minutes: float = inf, ways: Collection[str] = WAYS
+) -> bool:
+    """First describe and extract, each in a child of its own; then the uploads, to one server."""
     import torch
 
+    torch.set_num_threads(1)  # children of a fork have one thread
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as name:
+        mutants = Mutants(Path(name), seed)
+        if {"describe", "extract"} & set(ways):
+            works = decoding_ways(Path(name), model, streams, mutants.bases["mp4"])
+            works = {way: work for way, work in works.items() if way in ways}
+            for path in mutants.paths(count, minutes):
+                for way, work in works.items():
+                    tally.add(way, path, in_child(lambda work=work, path=path: work(path)))  # type: ignore[misc]
+        if "upload" in ways:
+            with serving(Path(name) / "library.db") as port:
+                for path in mutants.paths(count, minutes):
+                    tally.add("upload", path, upload(port, path))
+                if ask(port, "GET", "/healthz")[0] != 200:
+                    tally.findings.append("the server is not healthy after the uploads")
+    tried = {way: tally.tried(way) for way in ways}
+    return report("videos", tried, tally.findings, outcomes=dict(sorted(tally.outcomes.items())), seed=seed)
+
+
+def decoding_ways(folder: Path, model: str, streams: list[str], video: Path) -> dict[str, Callable[[Path], None]]:
+    """Describe with a timeline, and extract. All imports and networks are loaded here, before the forks."""
     from watchword.captioning.captioner import Captioner
     from watchword.captioning.pipeline import DescribeOptions, describe_video
     from watchword.features.extraction import Extraction, VideoFile, prepare
-    from watchword.video import probe
 
-    torch.set_num_threads(1)  # children of a fork have one thread
-    captioner = Captioner.load(model)
-    outcomes: Counter[str] = Counter()
-    findings: list[str] = []
-    began, tried = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        bases: dict[str, Path] = {"mp4": write_base(folder / "base.mp4", *BASES["mp4"])}
-        describe_video(captioner, bases["mp4"], DescribeOptions(timeline=True))  # builds the networks before the forks
-        extraction = Extraction(prepare(folder / "features", streams))
-        extraction.load()
-        for number in range(count):
-            if time.monotonic() - began > 60 * minutes:
-                break
-            rng = random.Random(f"{seed} {number}")
-            suffix = rng.choice(sorted(BASES))
-            if suffix not in bases:
-                bases[suffix] = write_base(folder / f"base.{suffix}", *BASES[suffix])
-            path = folder / f"{number}.{suffix}"
-            path.write_bytes(mutate(bases[suffix].read_bytes(), rng))
+    captioner = Captioner.load(quick_captioner(model, folder / "quick"))
+    few = [f"{stream}.time_steps=2" for stream in streams if stream == "appearance"]
+    extraction = Extraction(prepare(folder / "features", streams, few))
 
-            def describe(path: Path = path) -> None:
-                describe_video(captioner, path, DescribeOptions(timeline=True))
+    def describe(path: Path) -> None:
+        describe_video(captioner, path, DescribeOptions(timeline=True, beam=1))
 
-            def extract(path: Path = path) -> None:
-                outcome = extraction.extract(VideoFile(path.stem, path))
-                if outcome.problem.startswith("cannot extract"):
-                    raise RuntimeError(outcome.problem)
+    def extract(path: Path) -> None:
+        outcome = extraction.extract(VideoFile(path.stem, path))
+        if outcome.problem.startswith("cannot extract"):
+            raise RuntimeError(outcome.problem)
+        if outcome.problem:
+            raise WatchwordError(outcome.problem)
 
-            def check(path: Path = path) -> None:
-                probe(path)
+    describe(video)
+    extraction.load()
+    return {"describe": describe, "extract": extract}
 
-            for way, work in {"describe": describe, "extract": extract, "probe": check}.items():
-                outcome = in_child(work)
-                outcomes[outcome if outcome in ("ok", "error") else "finding"] += 1
-                if outcome not in ("ok", "error"):
-                    findings.append(f"{way} of video {number} ({suffix}): {outcome}")
-            path.unlink()
-            tried += 1
-            if tried % 20 == 0:
-                print(f"{tried} videos, {dict(outcomes)}", flush=True)
-    return report("videos", tried, findings, outcomes=dict(outcomes), seed=seed)
+
+class Silent:
+    """In place of the caption process: the uploads of a campaign are checked and stored, and get one caption."""
+
+    def info(self) -> Any:
+        from watchword.server.caption_process import CaptionerInfo
+
+        return CaptionerInfo("silent", "", semantic_search=False, captioners=("silent",))
+
+    def describe(self, path: Path, name: str, seconds: float, captioner: str = "") -> Iterator[Any]:
+        from watchword.captioning.description import Caption, Description, Segment, Word
+        from watchword.server.caption_process import CaptionUpdate
+
+        segment = Segment(0.0, seconds, (Caption((Word("something", 0.5, {}),), 0.5),))
+        yield CaptionUpdate(seconds, "something", Description(Path(name), seconds, "silent", (segment,)))
+
+    def stop(self) -> None:
+        pass
+
+
+@contextmanager
+def serving(library: Path) -> Iterator[int]:
+    """A server in a thread, with real probe processes: its port."""
+    from watchword.cli.serve import listen
+    from watchword.server.app import web_server
+    from watchword.server.auth import AccessPolicy
+    from watchword.server.schemas import Limits
+    from watchword.server.service import Service
+
+    limits = Limits(bytes=1 << 24, seconds=30 * 24 * 3600, queue=10_000)
+    service = Service(library, None, limits, captioner=lambda *_: Silent())  # type: ignore[arg-type, return-value]
+    with listen("127.0.0.1", 0) as listening, service:
+        port = listening.getsockname()[1]
+        server = web_server(service, AccessPolicy.of("127.0.0.1", port, (), "unused"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield port
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None, name: str = "video") -> tuple[int, Any]:
+    """The status, and the JSON of the response if it is JSON."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=300)
+    try:
+        connection.request(method, path, body, {"X-Watchword-Name": name})
+        response = connection.getresponse()
+        raw = response.read()
+        return response.status, json.loads(raw) if raw.startswith((b"{", b"[")) else None
+    finally:
+        connection.close()
+
+
+def upload(port: int, path: Path) -> str:
+    """ok: stored, with a thumbnail or a 404 for one; error: refused in one line; or what went wrong."""
+    status, answer = ask(port, "POST", "/api/videos", path.read_bytes())
+    if status in (413, 422) and not any(words in answer["error"] for words in ("(SIG", "it cannot be read (")):
+        return "error"
+    if status != 202:
+        return f"{status} {answer}"
+    while (job := ask(port, "GET", f"/api/jobs/{answer['job']}")[1])["state"] in ("waiting", "working"):
+        time.sleep(0.005)
+    if job["state"] != "done":
+        return f"the job has {job['state']}: {job['error']}"
+    status, answer = ask(port, "GET", f"/api/videos/{job['video']}/thumbnail")
+    return "ok" if status in (200, 404) else f"thumbnail: {status} {answer}"
 
 
 # --- killed processes ----------------------------------------------------------------------------------------------
 
 
-def run(*words: str | Path, kill_after: float | None = None, **more: object) -> subprocess.CompletedProcess[str] | None:
+Done = subprocess.CompletedProcess[str]
+TASKS = "describe", "extract", "library", "serve", "train"
+
+
+def run(*words: str | Path, kill_after: float | None = None) -> Done | None:
     """A watchword command; None if it was killed before its end."""
     command = [sys.executable, "-m", "watchword", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             out, err = process.communicate(timeout=kill_after)
         except subprocess.TimeoutExpired:
@@ -198,11 +335,62 @@ def run(*words: str | Path, kill_after: float | None = None, **more: object) -> 
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
+class Server:
+    """`watchword serve`, as a process of its own."""
+
+    def __init__(self, library: Path, model: str) -> None:
+        words = ["serve", "--port", "0", "--library", str(library), "--model", model]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "watchword", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        found = re.search(r":(\d+)/", self.process.stdout.readline())
+        self.port = int(found[1]) if found else 0  # 0: it was killed before it listened
+
+    def stop(self, how: signal.Signals) -> str:
+        """Its stderr."""
+        self.process.send_signal(how)
+        return self.process.communicate()[1]
+
+
+def serve(library: Path, model: str, videos: list[Path], kill_after: float | None) -> Done | None:
+    """Uploads the videos, those of a killed server again, and waits for their captions; None if it was killed."""
+    server = Server(library, model)
+    timer = threading.Timer(kill_after or 0, server.process.kill)
+    if kill_after is not None:
+        timer.start()
+    try:
+        stored = {job["name"] for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]}
+        for path in videos:
+            if (
+                path.name not in stored
+                and ask(server.port, "POST", "/api/videos", path.read_bytes(), path.name)[0] != 202
+            ):
+                return Done([], 1, "", f"{path.name} was refused")
+        while any(job["state"] in ("waiting", "working") for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]):
+            time.sleep(0.05)
+        timer.cancel()
+        return Done([], 0, "", server.stop(signal.SIGINT))
+    except (OSError, HTTPException, ValueError):
+        if kill_after is None:
+            raise
+        return None
+    finally:
+        timer.cancel()
+        server.stop(signal.SIGKILL)
+
+
 class Task:
     """A command, how to run it again, and what its result is."""
 
     def __init__(self, name: str, model: str, data: Path) -> None:
         self.name, self.model, self.data = name, model, data
+
+    def run(self, folder: Path, again: bool, kill_after: float | None = None) -> Done | None:
+        """None if it was killed before its end."""
+        if self.name == "serve":
+            return serve(folder / "l.db", self.model, sorted((self.data / "videos").iterdir()), kill_after)
+        return run(*self.words(folder, again), kill_after=kill_after)
 
     def words(self, folder: Path, again: bool) -> list[str | Path]:
         store = ["--store", folder / "features", "--streams", "appearance", "--workers", "1"]
@@ -252,30 +440,30 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)
         write_task_data(data)
-        tasks = [Task(task, model, data) for task in ("describe", "extract", "library", "train")]
+        tasks = [Task(task, model, data) for task in TASKS]
         expected, seconds = {}, {}
         for task in tasks:
             (data / task.name).mkdir()
             start = time.monotonic()
-            done = run(*task.words(data / task.name, again=False))
+            done = task.run(data / task.name, again=False)
             seconds[task.name] = time.monotonic() - start
             if done is None or done.returncode:
                 raise SystemExit(f"{task.name} fails without a kill: {done and done.stderr}")
             expected[task.name] = task.result(data / task.name)
-        began = time.monotonic()
-        for number in range(count):
-            if time.monotonic() - began > 60 * minutes:
+        deadline = time.monotonic() + 60 * minutes
+        for number in itertools.count():
+            if sum(landed.values()) >= count or time.monotonic() > deadline:
                 break
             task, rng = tasks[number % len(tasks)], random.Random(f"{seed} {number}")
             folder = data / f"kill{number}"
             folder.mkdir()
             for attempt in range(1, 4):  # up to three kills of one command
                 after = rng.uniform(0.2, 1.0) * seconds[task.name]
-                killed = run(*task.words(folder, again=attempt > 1), kill_after=after) is None
+                killed = task.run(folder, attempt > 1, kill_after=after) is None
                 landed[task.name] += killed
                 if not killed or rng.random() < 0.5:
                     break
-            done = run(*task.words(folder, again=True))
+            done = task.run(folder, again=True)
             if done is None or done.returncode not in (0, 1) or "Traceback" in done.stderr:
                 findings.append(f"{task.name}, kill {number}: {done and done.stderr[-2000:]}")
             elif task.result(folder) != expected[task.name]:
@@ -310,19 +498,17 @@ def full_disk(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
 
 def try_disks(model: str) -> bool:
     findings: list[str] = []
-    tried = 0
     with tempfile.TemporaryDirectory() as name:
         data = Path(name)
         write_task_data(data)
-        for task in (Task(task, model, data) for task in ("describe", "extract", "library", "train")):
-            tried += 1
+        writing = [task for task in TASKS if task != "serve"]
+        for task in (Task(task, model, data) for task in writing):
             with full_disk(data / f"disk-{task.name}", lambda folder: None) as disk:
-                done = run(*task.words(disk, again=False))
+                done = task.run(disk, again=False)
                 line = done.stderr.strip() if done else ""
                 said = any(words in line for words in ("disk is full", "No space left on device"))
                 if done is None or done.returncode == 0 or "Traceback" in line or not said:
                     findings.append(f"{task.name} on a full disk: {line[-2000:]}")
-        tried += 1
 
         def add(folder: Path) -> None:
             run("library", "add", data / "videos", "--model", model, "--library", folder / "l.db")
@@ -332,10 +518,40 @@ def try_disks(model: str) -> bool:
                 done = run(*words, "--library", disk / "l.db")
                 if done is None or done.returncode:
                     findings.append(f"{' '.join(words)} on a full disk: {done and done.stderr[-2000:]}")
-    return report("disks", tried, findings)
+        findings += [f"serve on a full disk: {finding}" for finding in serve_full_disk(data, model, add)]
+    return report("disks", len(writing) + 2, findings)
 
 
-def report(part: str, tried: int, findings: list[str], **more: object) -> bool:
+def serve_full_disk(data: Path, model: str, add: Callable[[Path], None]) -> list[str]:
+    """The disk fills while the server runs."""
+    servers: list[Server] = []
+
+    def start(folder: Path) -> None:
+        add(folder)
+        servers.append(Server(folder / "l.db", model))
+
+    upload = (data / "videos" / "mp4.mp4").read_bytes()
+    findings = []
+    with full_disk(data / "disk-serve", start):
+        try:
+            for method, path, body, expected in (
+                ("GET", "/healthz", None, 200),
+                ("POST", "/api/videos", upload, 507),
+                ("GET", "/api/videos", None, 200),
+                ("GET", "/api/search?q=a", None, 200),
+                ("GET", "/api/videos/2", None, 200),
+                ("DELETE", "/api/videos/1", None, 204),
+                ("GET", "/api/videos/1", None, 404),
+                ("GET", "/healthz", None, 200),
+            ):
+                status, answer = ask(servers[0].port, method, path, body)
+                findings += [f"{method} {path}: {status} {answer}"] if status != expected else []
+        finally:
+            said = servers[0].stop(signal.SIGTERM)
+    return [*findings, said[-2000:]] if "Traceback" in said else findings
+
+
+def report(part: str, tried: int | dict[str, int], findings: list[str], **more: object) -> bool:
     for finding in findings[:SHOWN]:
         print(f"\n{finding}")
     failed = len(findings)
@@ -351,9 +567,11 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=inf, help="stop then, and report what was tried")
     parser.add_argument("--model", default="light")
     parser.add_argument("--streams", default="appearance,audio", help="of extract")
+    parser.add_argument("--ways", default=",".join(WAYS), help="of videos")
     given = parser.parse_args(words)
     if given.part == "videos":
-        return int(not try_videos(given.count, given.seed, given.model, given.streams.split(","), given.minutes))
+        streams, ways = given.streams.split(","), given.ways.split(",")
+        return int(not try_videos(given.count, given.seed, given.model, streams, given.minutes, ways))
     if given.part == "kills":
         return int(not try_kills(given.count, given.seed, given.model, given.minutes))
     return int(not try_disks(given.model))

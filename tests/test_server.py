@@ -552,19 +552,51 @@ def test_a_full_queue_says_when_to_try_again_and_goes_on(video: bytes, tmp_path:
         assert client.upload(another(video, 9)).status == 202
 
 
-def test_uploads_hold_their_place_while_they_come(video: bytes, tmp_path: Path) -> None:
-    service, _ = fake_service(tmp_path, queue=1)
+def begin_upload(client: Client, video: bytes, sent: int) -> socket.socket:
+    """An upload of which only the first bytes are sent."""
     head = (
         f"POST /api/videos HTTP/1.1\r\nHost: localhost\r\nX-Watchword-Name: a\r\nContent-Length: {len(video)}\r\n\r\n"
     )
+    line = socket.create_connection(("127.0.0.1", client.port), timeout=60)
+    line.sendall(head.encode() + video[:sent])
+    return line
+
+
+def test_an_upload_that_is_not_complete_holds_no_place(video: bytes, tmp_path: Path) -> None:
+    service, captioner = fake_service(tmp_path, queue=1)
+    captioner.may_continue.clear()
+    with serving(service) as client, ExitStack() as stack:
+        slow = [stack.enter_context(begin_upload(client, another(video, number), 1000)) for number in range(9)]
+        wait(lambda: len(files(service)) == 9)
+        client.wait_for(client.upload(video).json["job"], "working")
+        slow[0].sendall(another(video, 0)[1000:])
+        assert slow[0].recv(65536).startswith(b"HTTP/1.1 202 ")  # it takes the only place
+        slow[1].sendall(another(video, 1)[1000:])
+        assert slow[1].recv(65536).startswith(b"HTTP/1.1 429 ")
+        assert client.upload(video).status == 429
+        wait(lambda: len(files(service)) == 9)  # the refused one is deleted; one more is captioned
+        assert service.storage.jobs.coming == 0
+
+
+def test_a_slow_client_reads_why_it_is_refused(video: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pauses for longer than uvicorn keeps a connection after a complete response, and sends the rest then."""
+    service, captioner = fake_service(tmp_path, queue=1)
+    captioner.may_continue.clear()
+    body = bytes(3_000_000)
     with serving(service) as client:
-        with socket.create_connection(("127.0.0.1", client.port), timeout=60) as line:
-            line.sendall(head.encode() + video[:1000])
-            wait(lambda: service.storage.jobs.coming == 1)
-            assert client.upload(video).status == 429
-            line.sendall(video[1000:])
-            assert line.recv(65536).startswith(b"HTTP/1.1 202 ")
-        wait(lambda: service.storage.jobs.coming == 0)
+        client.wait_for(client.upload(video).json["job"], "working")
+        assert client.upload(another(video, 1)).status == 202
+        with begin_upload(client, body, 1000) as line:
+            time.sleep(6)
+            line.sendall(body[1000:])
+            answer = line.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"videos are waiting already" in answer
+            line.sendall(b"GET /api/about HTTP/1.1\r\nHost: localhost\r\n\r\n")  # the connection is good for more
+            assert line.recv(65536).startswith(b"HTTP/1.1 200 ")
+        monkeypatch.setattr("watchword.server.draining.SILENT_SECONDS", 0.1)
+        with begin_upload(client, body, 1000) as line:  # sends no more: it is not waited for
+            assert b"videos are waiting already" in b"".join(iter(lambda: line.recv(65536), b""))
 
 
 def test_jobs_are_cancelled_while_they_wait_and_while_they_are_described(video: bytes, tmp_path: Path) -> None:

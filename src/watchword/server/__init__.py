@@ -6,6 +6,7 @@
 | `service` | the objects behind them, and the thread that works on the queue |
 | `schemas` | the responses, and the OpenAPI document as a page |
 | `auth` | access: host, origin, token; security headers |
+| `draining` | the rest of a refused upload |
 | `jobs` | the queue, which survives a killed server |
 | `storage` | uploads to files, where they lie, and their deletion |
 | `subprocesses` | processes with limits, in which videos are decoded |

@@ -24,6 +24,7 @@ from watchword.lanes import LANES
 from watchword.library import Listing, VideoRow
 from watchword.library.listing import Sort
 from watchword.server.auth import AccessPolicy, AuthMiddleware
+from watchword.server.draining import DrainMiddleware
 from watchword.server.editing import add_editing
 from watchword.server.export import add_export
 from watchword.server.jobs import Job
@@ -91,7 +92,7 @@ def web_server(service: Service, policy: AccessPolicy) -> WebServer:
             expose_headers=["content-disposition", "retry-after"],
         )
     config = uvicorn.Config(
-        app,
+        DrainMiddleware(app),
         http="h11",
         ws="none",
         lifespan="off",

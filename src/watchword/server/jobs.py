@@ -85,7 +85,7 @@ class Jobs:
 
     def __init__(self, path: Path, places: int) -> None:
         self.path, self.places = path, places
-        self.coming = 0  # uploads that hold a place and are not jobs yet
+        self.coming = 0  # complete uploads that are checked and are not jobs yet
         self.running: set[str] = set()  # jobs that a worker has
         self.changed = threading.Condition(threading.RLock())
         try:
@@ -121,12 +121,17 @@ class Jobs:
 
     # --- uploads --------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """A place in the queue, held from an upload's first byte on; QueueFull if there is none."""
+    def check_place(self) -> None:
+        """QueueFull if no place is free. To be called before an upload's first byte, which reserves nothing."""
         with self.changed:
             if self.coming + len(self._rows("state = 'waiting'")) >= self.places:
                 raise QueueFull(f"{self.places} videos are waiting already: try again later")
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the queue for a complete upload; QueueFull if there is none."""
+        with self.changed:
+            self.check_place()
             self.coming += 1
         try:
             yield

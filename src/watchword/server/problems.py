@@ -53,6 +53,5 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _error(status: int, line: str) -> Response:
-    """uvicorn reads and drops what the client still sends: closing the connection would lose the response."""
     retry, close = {"retry-after": str(RETRY_SECONDS)}, {"connection": "close"}
     return JSONResponse({"error": line}, status, {429: retry, 503: retry, 408: close}.get(status))

@@ -79,25 +79,27 @@ class Service:
         return not self.stopping.is_set() and all(worker.is_alive() for worker in self.workers)
 
     async def upload(self, request: Request, header: str, captioner: str = "") -> Job:
-        """An upload becomes a job: a place in the queue, bytes on disk, checked to be a video.
+        """An upload becomes a job: bytes on disk, a place in the queue, checked to be a video.
 
+        It has no place before it is complete: slow and unfinished uploads keep nobody out.
         The body is the file, and `header` its percent-encoded name; or a form with a file.
         """
         kind, length = request.headers.get("content-type", ""), request.headers.get("content-length")
         form = FormFile(kind) if kind.lower().startswith("multipart/form-data") else None
         if form is None and not header:
             raise NotAVideo("x-watchword-name: send the name of the video in this header, or the video as a form")
-        with self.storage.jobs.place():
-            expected = max(0, int(length) - (OVERHEAD if form else 0)) if length else None
-            async with aclosing(request.stream()) as body:
-                chunks = form.chunks(body) if form else body
-                received = await receive(chunks, self.storage.new_file(), self.limits.bytes, expected)
-            name = clean_name(header) if header else plain_name(form.name if form else "")
-            try:
+        self.storage.jobs.check_place()
+        expected = max(0, int(length) - (OVERHEAD if form else 0)) if length else None
+        async with aclosing(request.stream()) as body:
+            chunks = form.chunks(body) if form else body
+            received = await receive(chunks, self.storage.new_file(), self.limits.bytes, expected)
+        name = clean_name(header) if header else plain_name(form.name if form else "")
+        try:
+            with self.storage.jobs.place():
                 return await asyncio.to_thread(self._check, received, name, captioner)
-            except BaseException:
-                received.path.unlink(missing_ok=True)
-                raise
+        except BaseException:
+            received.path.unlink(missing_ok=True)
+            raise
 
     def _check(self, received: Received, name: str, captioner: str) -> Job:
         try:

@@ -141,7 +141,7 @@ class Storage:
 PIECE = 1 << 20  # bytes of a write
 STALL_SECONDS = 60.0  # without data, then the upload is dropped
 SLOW_SECONDS = 30.0  # after which an upload must have come at ...
-MIN_RATE = 1000.0  # ... bytes a second, on average: who sends less holds a place in the queue for nothing
+MIN_RATE = 1000.0  # ... bytes a second, on average
 RESERVE = 256 << 20  # bytes of disk that stay free for the library
 LONGEST_NAME = 200  # characters
 
