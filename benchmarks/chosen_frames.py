@@ -17,7 +17,7 @@ import torch
 
 from watchword.captioning.captioner import Captioner
 from watchword.data.annotations import read_annotations
-from watchword.research.analysis.grounding import on_regions
+from watchword.research.analysis.drawn_videos import on_regions
 from watchword.research.shapes import Truth, kind_of, meaning, read_truth
 
 LOOKS = ("object", "colour", "texture", "size")

@@ -20,9 +20,9 @@ from watchword.errors import WatchwordError
 from watchword.features.specs import ImageSpec
 from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
-from watchword.research.analysis.grounding import shares
-from watchword.research.analysis.sweep import read_axis
-from watchword.research.analysis.vocab_stats import frequencies, measure
+from watchword.research.analysis.drawn_videos import shares
+from watchword.research.analysis.experiments import read_axis
+from watchword.research.analysis.word_stats import frequencies, measure
 from watchword.research.drawn_data import write_video
 from watchword.research.papers.hierarchical_figure import within_frames
 from watchword.research.shapes import ShapesConfig, draw_video

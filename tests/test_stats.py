@@ -23,8 +23,8 @@ from watchword.losses import Material, build_loss
 from watchword.losses.ranked import Overheard, ranking_losses
 from watchword.models import Model, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
-from watchword.research.analysis.pos_stats import pos_stats_of
-from watchword.research.analysis.temporal_order import decisions
+from watchword.research.analysis.drawn_videos import decisions
+from watchword.research.analysis.word_stats import pos_stats_of
 from watchword.research.drawn_data import write_video
 from watchword.research.papers.stats import ranking, sharpness
 from watchword.research.papers.stats_figure import draw_words, frame_of_each_word

@@ -4,13 +4,10 @@ from collections.abc import Callable
 
 import typer
 
-from watchword.research.analysis.grounding import grounding
-from watchword.research.analysis.perplexity import perplexity
-from watchword.research.analysis.pos_stats import pos_stats
-from watchword.research.analysis.sweep import sweep
-from watchword.research.analysis.temporal_order import temporal_order
+from watchword.research.analysis.drawn_videos import grounding, temporal_order
+from watchword.research.analysis.experiments import perplexity, sweep
 from watchword.research.analysis.tuple_f1 import tuple_f1
-from watchword.research.analysis.vocab_stats import vocab_stats, word_frequency
+from watchword.research.analysis.word_stats import pos_stats, vocab_stats, word_frequency
 from watchword.research.drawn_data import demo, shapes
 from watchword.research.papers.dual_afr import layers
 from watchword.research.papers.global2local import attention_ablation

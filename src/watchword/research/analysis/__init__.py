@@ -1,1 +1,1 @@
-"""Analyses of captions and runs, one a file."""
+"""Analyses of captions and runs."""

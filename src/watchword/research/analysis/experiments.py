@@ -1,4 +1,8 @@
-"""`watchword research sweep`: a grid of runs over one or two settings (Table 3 of Dong et al. 2018)."""
+"""`watchword research sweep` and `perplexity`: experiments with runs.
+
+A sweep is a grid of runs over one or two settings (Table 3 of Dong et al. 2018). Perplexity is the cross entropy of
+references, paired by video.
+"""
 
 import itertools
 import json
@@ -8,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import Beam
+from watchword.cli._shared import Beam, Json
 from watchword.errors import WatchwordError
 from watchword.research.charts import new_figure, save_figure
 
@@ -110,3 +114,41 @@ def heat_map(
             colour = "white" if value > middle else "black"
             axes.text(column, row, f"{100 * value:.1f}", ha="center", va="center", color=colour)
     return figure
+
+
+def perplexity(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the baseline.")],
+    split: Annotated[str, typer.Option(help="The split, or several with commas: val,test.")] = "val",
+    as_json: Json = False,
+) -> None:
+    """Compare runs by the cross entropy of references; it separates them on few videos, where CIDEr is too noisy.
+
+    The standard error is over videos; that of a difference is paired by video. Do not select models on a test split.
+
+    watchword research perplexity runs/global runs/local --split val
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from watchword.metrics.statistics import mean_of_ratio
+    from watchword.training.evaluation import open_split, video_losses
+    from watchword.training.run import Run
+
+    opened = [Run(folder) for folder in runs]
+    clips = [clip for name in split.split(",") for clip in open_split(opened, name)[0].split(name)]
+    rows: dict[str, dict[str, float]] = {}
+    first = None
+    for run in opened:
+        losses, words = video_losses(run, clips)
+        first = losses if first is None else first
+        mean, error = mean_of_ratio(losses, words)
+        more, of_more = mean_of_ratio(losses - first, words)
+        rows[run.name] = {"loss": mean, "error": error, "difference": more, "error_of_difference": of_more}
+    if as_json:
+        print(json.dumps({"split": split, "videos": len(clips), "runs": rows}))
+        return
+    table = Table("", "nats a token", f"against {opened[0].name}", title=f"{split}, {len(clips)} videos")
+    for name, row in rows.items():
+        difference = f"{row['difference']:+.3f} +- {row['error_of_difference']:.3f}" if row["difference"] else "-"
+        table.add_row(name, f"{row['loss']:.3f} +- {row['error']:.3f}", difference)
+    Console().print(table)
