@@ -402,6 +402,39 @@ def test_nothing_in_a_name_or_a_caption_is_run(page: Any, server: Server, tmp_pa
     assert page.locator("main svg[onload], main img[onerror], main b").count() == 0
 
 
+HOSTILE_CAPTIONS = (
+    "<img src=x onerror=hacked=1>",
+    "<style>*{display:none}</style> </title> <script>hacked=1</script>",
+    "javascript:hacked=1 {{7*7}} ${hacked=1} %3Cscript%3E &lt;b&gt;",
+    "\u202eright to left\u202c a\u0000b " + "w" * 3000,
+    "00:00:00.000 --> 00:00:09.000 <c.hacked>cue</c> -->",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_captioner_can_say_anything(browser: Any, tmp_path: Path, scheme: str) -> None:
+    """Captions of a captioner of one's own, in every view."""
+    library = Library(tmp_path / "library.db")
+    video = write_video(tmp_path / "a.mp4", [numbered(index) for index in range(50)])
+    segments = [(2.0 * n, 2.0 * n + 2, text) for n, text in enumerate(HOSTILE_CAPTIONS)]
+    said = tuple(Segment(start, end, (caption(text), caption(text))) for start, end, text in segments)
+    description = Description(Path("a.mp4"), 10.0, HOSTILE, said)
+    explained = explanation_on_a_grid("a.mp4", segments)
+    number = library.add(description, name="a.mp4", identity="a", source=video, explanation=explained)
+    with serving(library.path, "--port", "0") as server, visiting(browser, server, color_scheme=scheme) as page:
+        expect(page.locator(".card")).to_have_count(1)
+        page.goto(f"{server.address}/#/video/{number}")
+        expect(page.locator("h1.video-name")).to_have_text("a.mp4")
+        expect(page.locator("main")).to_contain_text("<img src=x onerror=hacked=1>")
+        page.locator(".word").nth(1).click()
+        page.get_by_role("searchbox").fill("hacked")
+        expect(page.locator(".hit").first).to_be_visible()
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert page.locator("main script, main style, main img[onerror], main c").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(FAINT) == []
+
+
 def test_a_corrupt_video_gets_one_clear_line(page: Any, tmp_path: Path) -> None:
     corrupt = tmp_path / "holiday.mp4"
     corrupt.write_bytes(write_video(tmp_path / "whole.mp4", [numbered(1)] * 25).read_bytes()[40:400])

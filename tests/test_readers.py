@@ -57,6 +57,18 @@ epochs = 2
 """
 
 
+Damage = list[tuple[float, int]]
+DAMAGE = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8)
+
+
+def damaged(raw: bytes, damage: Damage) -> bytes:
+    """Bytes are changed, each at a place between the beginning (0) and the end (1)."""
+    changed = bytearray(raw)
+    for place, value in damage:
+        changed[int(place * (len(raw) - 1))] = value
+    return bytes(changed)
+
+
 def object_or_error(read: Callable[[], Any]) -> None:
     with contextlib.suppress(WatchwordError):
         read()
@@ -209,6 +221,24 @@ def test_what_training_did_not_keep_is_not_resumed(metadata: dict[str, str] | No
         Run(tmp_path).last()
 
 
+def in_header(raw: bytes, damage: Damage) -> bytes:
+    """The header of a safetensors file, its length and metadata, is damaged; then a byte anywhere."""
+    end = 8 + int(struct.unpack("<Q", raw[:8])[0])
+    return damaged(damaged(raw[:end], damage) + raw[end:], damage[:1])
+
+
+@given(damage=DAMAGE)
+@FEW
+def test_a_damaged_checkpoint_is_an_object_or_a_line(captioner: Path, tmp_path: Path, damage: Damage) -> None:
+    bundle = CaptionerBundle(captioner)
+    (tmp_path / "model.safetensors").write_bytes(in_header(bundle.weights[0].read_bytes(), damage))
+    object_or_error(lambda: load_model(tmp_path / "model.safetensors", bundle.vocabulary))
+    progress = {"progress": '{"phase": 0, "epoch": 1, "step": 3}'}
+    save_file({"model.a": torch.zeros(2)}, tmp_path / "good.safetensors", progress)
+    (tmp_path / "last.safetensors").write_bytes(in_header((tmp_path / "good.safetensors").read_bytes(), damage))
+    object_or_error(Run(tmp_path).last)
+
+
 # --- features ------------------------------------------------------------------------------------------------------
 
 
@@ -276,23 +306,17 @@ def test_an_array_that_declares_what_it_has_not_is_one_line(header: bytes, tmp_p
     assert outcome.problem
 
 
-@given(damage=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8))
+@given(damage=DAMAGE)
 @FEW
-def test_a_damaged_store_or_archive_is_an_object_or_a_line(tmp_path: Path, damage: list[tuple[float, int]]) -> None:
-    def damaged(raw: bytes) -> bytes:
-        changed = bytearray(raw)
-        for place, value in damage:
-            changed[int(place * (len(raw) - 1))] = value
-        return bytes(changed)
-
+def test_a_damaged_store_or_archive_is_an_object_or_a_line(tmp_path: Path, damage: Damage) -> None:
     store = Store(tmp_path / "store")
     good = StreamArrays(np.ones((2, 1, 8), np.float32), np.arange(2.0), np.array([[0.0, 0.0, 1.0, 1.0]]))
     path = store.write("a", "appearance", good, {})
-    path.write_bytes(damaged(path.read_bytes()))
+    path.write_bytes(damaged(path.read_bytes(), damage))
     object_or_error(lambda: store.read("a", "appearance"))
     content = io.BytesIO()
     np.savez(content, a=np.ones((2, 8), np.float32))
-    (tmp_path / "features.npz").write_bytes(damaged(content.getvalue()))
+    (tmp_path / "features.npz").write_bytes(damaged(content.getvalue(), damage))
 
     def read() -> None:
         with open_features(tmp_path / "features.npz") as source:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
+from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks import faults
@@ -27,8 +28,9 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.library import Library
 from watchword.types import StreamArrays
-from watchword.video import probe
+from watchword.video import At, probe, read_frames
 from watchword.video.formats import find_paths
+from watchword.video.transforms import CentreCrop, Size, Squash
 
 RUN = CliRunner()
 
@@ -154,6 +156,17 @@ def test_an_edit_list_that_hides_every_frame_is_one_line(clip: Path) -> None:
 # --- names and folders ---------------------------------------------------------------------------------------------
 
 LONG = "x" * 300  # no file can have this name: the system refuses it as it refuses a folder that may not be entered
+
+
+@pytest.mark.parametrize("size", [Squash(224, 224), CentreCrop(224)])
+@pytest.mark.parametrize("shape", [(90_000, 1, 3), (1, 90_000, 3)])
+def test_a_picture_of_a_shape_that_cannot_be_scaled_is_one_clear_line(
+    shape: tuple[int, ...], size: Size, tmp_path: Path
+) -> None:
+    path = tmp_path / "line.png"
+    Image.fromarray(np.full(shape, 128, np.uint8)).save(path)
+    with pytest.raises(WatchwordError, match=r"crop or scale it first|ask for a smaller size"):
+        read_frames(path, At((0.0,)), size)
 
 
 def test_a_name_that_the_system_refuses_stops_no_other_video(captioner: Path, clip: Path) -> None:

@@ -1082,6 +1082,27 @@ def test_the_example_of_a_proxy_brings_tls_a_token_and_a_rate(video: bytes, tmp_
         assert 429 in {ask("GET", "/api/about")[0] for _ in range(20)}
 
 
+def test_what_nobody_fetches_stays_until_it_is_deleted(
+    video: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/guide/serve.md has it: captioned uploads have no term, others leave no file."""
+    monkeypatch.setattr("watchword.server.jobs.KEPT", 1)
+    service, captioner = fake_service(tmp_path)
+    with serving(service) as client:
+        numbers = [client.described(another(video, number)) for number in range(3)]
+        captioner.deaths = [ProcessDied("its decoder crashed", is_final=True)]
+        client.wait_for(client.upload(another(video, 9)).json["job"], "failed")
+        wait(lambda: not list(service.storage.incoming.iterdir()))
+        assert len(client.get("/api/jobs").json["jobs"]) == 1
+    service, _ = fake_service(tmp_path)
+    with serving(service) as client:
+        assert client.get("/api/videos").json["total"] == 3
+        for number in numbers:
+            assert client.get(f"/api/videos/{number}/file").status == 200
+            assert client.ask("DELETE", f"/api/videos/{number}").status == 204
+        assert files(service) == []
+
+
 def test_a_backup_of_a_library_can_be_restored(video: bytes, tmp_path: Path) -> None:
     """As docs/guide/library.md has it: SQLite's own backup, and the folder of uploads."""
     service, _ = fake_service(tmp_path)

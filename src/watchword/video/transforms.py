@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
+from av.error import FFmpegError
 from av.sidedata.sidedata import SideData
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
@@ -123,18 +124,26 @@ class Converter:
                 f"{frame.width}x{frame.height} pixels would become {layout.width}x{layout.height}, "
                 f"at most {MAX_PIXELS // 1_000_000} million are made; ask for a smaller size, or squash"
             )
-        sideways = matrix[0, 0] == 0
-        scaled = self.reformatter.reformat(
-            frame,
-            width=layout.height if sideways else layout.width,
-            height=layout.width if sideways else layout.height,
-            format="rgb24",
-            interpolation=INTERPOLATION,
-            threads=1,
-        )
+        scaled = self._scaled(frame, layout, sideways=matrix[0, 0] == 0)
         pixels = turn(np.asarray(scaled.to_ndarray(), np.uint8), matrix)  # (H, W, 3)
         top, left = (layout.height - layout.crop_height) // 2, (layout.width - layout.crop_width) // 2
         return pixels[top : top + layout.crop_height, left : left + layout.crop_width]
+
+    def _scaled(self, frame: VideoFrame, layout: Layout, sideways: bool) -> VideoFrame:
+        try:
+            return self.reformatter.reformat(
+                frame,
+                width=layout.height if sideways else layout.width,
+                height=layout.width if sideways else layout.height,
+                format="rgb24",
+                interpolation=INTERPOLATION,
+                threads=1,
+            )
+        except FFmpegError as error:  # a side of tens of thousands of pixels: the kernel would be too wide
+            raise WatchwordError(
+                f"a frame of {frame.width}x{frame.height} pixels cannot be scaled to {layout.width}x{layout.height}: "
+                "crop or scale it first"
+            ) from error
 
 
 INTERPOLATION = "BILINEAR"  # swscale widens its kernel when it shrinks, so this averages and does not alias
