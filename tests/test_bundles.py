@@ -16,7 +16,14 @@ from tests.conftest import weights_or_skip
 from tests.videos import numbered, write_video
 from watchword.atomic_io import write_whole
 from watchword.captioning import export as exporting
-from watchword.captioning.bundle import CaptionerBundle, backbones_of, choose_bundle, find_bundle, missing_weights
+from watchword.captioning.bundle import (
+    DEFAULT,
+    CaptionerBundle,
+    backbones_of,
+    choose_bundle,
+    find_bundle,
+    missing_weights,
+)
 from watchword.captioning.confidence import Calibration, confidence, confidence_features, fit, out_of_fold
 from watchword.captioning.export import calibrate, export, extend_vocabulary, no_better_shares
 from watchword.config import Recipe
@@ -313,7 +320,7 @@ def test_the_best_captioner_that_can_work_here_is_chosen(tmp_path: Path, monkeyp
     monkeypatch.setattr("watchword.captioning.bundle.BY_PREFERENCE", ("large", "light"))
     chosen, hint = choose_bundle()
     assert chosen.name == "light"
-    assert hint == "a more accurate captioner, large, needs one command: watchword weights get yamnet"
+    assert hint == "the captioner large is not used, its backbone is missing: watchword weights get yamnet"
     monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: True)
     chosen, hint = choose_bundle()
     assert (chosen.name, hint) == ("large", "")
@@ -437,6 +444,25 @@ def test_the_recipe_for_own_videos_is_one(tmp_path: Path, is_known: bool) -> Non
         assert recipe.model == start.recipe.model
         assert recipe.data.max_time_steps == start.recipe.data.max_time_steps
         assert "zebra" in CaptionerBundle(recipe.init_from).vocabulary
+
+
+def test_own_videos_start_from_the_captioner_that_describes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchword.cli.train import OwnData, own_recipe, starting_captioner
+    from watchword.models.checkpoint import load_model
+
+    monkeypatch.delenv("WATCHWORD_MODEL")
+    monkeypatch.setattr("watchword.backbones.weights.is_present", lambda name: True)
+    start = starting_captioner(None)
+    assert start.name == DEFAULT
+    assert starting_captioner("light").name == "light"
+    clips = [Clip(f"v{number}", "train", ("a zebra runs quuxly",) * 3) for number in range(8)]
+    data = OwnData(tmp_path / "videos", tmp_path / "captions.csv", tmp_path / "run", start, 1)
+    recipe = Recipe.read(own_recipe(data, clips), "own")
+    assert recipe.init_from is not None
+    begun = CaptionerBundle(recipe.init_from)
+    assert "quuxly" in begun.vocabulary
+    assert "quuxly" not in start.vocabulary
+    load_model(begun.weights[0], begun.vocabulary)  # every tensor has the size that the longer vocabulary needs
 
 
 def test_own_data_are_two_things(tmp_path: Path) -> None:

@@ -64,3 +64,25 @@ def test_the_output_says_which_captioner_was_used(tmp_path: Path) -> None:
     assert "captions by" not in watchword("describe", clip, "--model", captioner).stderr
     added = watchword("library", "add", clip, "--library", tmp_path / "library.db")
     assert "captions by mine" in added.stderr
+
+
+def test_a_server_downloads_what_is_missing_before_its_limited_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from watchword.cli import serve
+
+    started: list[str] = []
+    monkeypatch.setattr(serve.subprocess, "run", lambda words, check: started.append(words[-1]))
+    monkeypatch.setenv("WATCHWORD_CACHE", str(tmp_path))
+    monkeypatch.setenv("WATCHWORD_MODEL", "light")
+    serve.fetch_default()
+    monkeypatch.delenv("WATCHWORD_MODEL")
+    monkeypatch.setenv("WATCHWORD_OFFLINE", "1")
+    serve.fetch_default()
+    assert started == []
+    monkeypatch.delenv("WATCHWORD_OFFLINE")
+    serve.fetch_default()
+    assert started == ["from watchword.cli.serve import _fetch; _fetch()"]
+    (tmp_path / "downloads" / "clip_vit_b16").mkdir(parents=True)
+    serve.fetch_default()
+    assert len(started) == 1

@@ -29,8 +29,7 @@ from watchword.types import StreamName
 
 SHIPPED = Path(__file__).parents[1] / "captioners"
 DEFAULT = "base"  # its backbone is downloaded at the first use
-BY_PREFERENCE = (DEFAULT, "light")  # the best first; `light` needs only the backbone that is installed with Watchword
-FOR_TRAINING = "light"  # fine-tuning on own videos starts from its first model
+BY_PREFERENCE = (DEFAULT, "light")  # `light` needs only the backbone that is installed with Watchword
 STREAMS_FILE = "streams.json"
 ENSEMBLE_FILE = "ensemble.txt"
 
@@ -181,7 +180,7 @@ def missing_weights(bundle: CaptionerBundle) -> list[str]:
 
 
 def choose_bundle(report: Report = no_report) -> tuple[CaptionerBundle, str]:
-    """The user's choice, else the best shipped captioner whose backbones are there; and how to get a better one.
+    """The user's choice, else the first shipped captioner whose backbones are there; and how to get the one before it.
 
     The backbones of the default captioner are downloaded, unless the user is offline or forbids it.
     """
@@ -195,7 +194,8 @@ def choose_bundle(report: Report = no_report) -> tuple[CaptionerBundle, str]:
         if not missing:
             return bundle, hint
         command = f"watchword weights get {' '.join(missing)}"
-        hint = hint or f"a more accurate captioner, {name}, needs one command: {command}{problem and f' ({problem})'}"
+        why = f" ({problem})" if problem else ""
+        hint = hint or f"the captioner {name} is not used, its backbone is missing: {command}{why}"
     raise WatchwordError("no captioner came with this installation: name a run of watchword train with --model RUN")
 
 

@@ -3,6 +3,8 @@
 import os
 import secrets
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -49,6 +51,8 @@ def serve(
     port = listening.getsockname()[1]
     token = os.environ.get("WATCHWORD_TOKEN") or secrets.token_urlsafe(24)
     policy = AccessPolicy.of(host, port, allow_host or (), token, allow_origin or ())
+    if model is None:
+        fetch_default()
     limits = Limits(bytes=round(max_megabytes * 1e6), seconds=max_hours * 3600, queue=queue)
     with listening, Service(library or default_path(), model, limits, describers, lanes) as service:
         name = socket.gethostname() if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host
@@ -60,6 +64,30 @@ def serve(
         if service.info.hint:
             typer.echo(f"watchword: {service.info.hint}", err=True)
         web_server(service, policy).run(sockets=[listening])
+
+
+def fetch_default() -> None:
+    """Downloads the backbone of the default captioner, with a line and a bar: the caption process may write no file.
+
+    In a process of its own, because the server loads no torch.
+    """
+    from watchword.captioning.bundle import DEFAULT, find_shipped
+    from watchword.downloads import cache_folder
+    from watchword.preferences import is_offline, preference
+
+    if preference("model") or is_offline():
+        return
+    backbones = [settings["backbone"] for settings in find_shipped(DEFAULT).settings().values()]
+    if not all((cache_folder("downloads") / name).is_dir() for name in backbones):
+        subprocess.run([sys.executable, "-P", "-c", "from watchword.cli.serve import _fetch; _fetch()"], check=False)
+
+
+def _fetch() -> None:
+    from watchword.captioning.bundle import choose_bundle
+    from watchword.cli._progress import download_bar
+
+    with download_bar() as report:
+        choose_bundle(report)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -74,18 +74,27 @@ def print_recipes() -> None:
 
 def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | None, epochs: int) -> None:
     """Extract, split, fine-tune, evaluate."""
-    from watchword.captioning.bundle import FOR_TRAINING, find_bundle, shipped
     from watchword.cli._progress import console
     from watchword.cli.score import evaluate
 
-    begin = None
-    if init_from != "none" and (init_from or FOR_TRAINING in shipped()):
-        begin = find_bundle(init_from or FOR_TRAINING)
-        console.print(f"starting from the captioner {begin.name}")
+    begin = None if init_from == "none" else starting_captioner(init_from)
     run = train_own(OwnData(videos, captions, output, begin, epochs))
     split = "test" if run.seen["splits"].get("test") else "val"
     evaluate([run.folder], split=split)
     console.print(f"try it: watchword describe clip.mp4 --model {run.folder}")
+
+
+def starting_captioner(name: str | None) -> "CaptionerBundle":
+    """The one that is named, else the one that `watchword describe` uses; its backbone is downloaded."""
+    from watchword.captioning.bundle import choose_bundle, find_bundle
+    from watchword.cli._progress import console, download_bar
+
+    with download_bar() as report:
+        bundle, hint = (find_bundle(name), "") if name else choose_bundle(report)
+    if hint:
+        console.print(f"watchword: {hint}", soft_wrap=True, markup=False)
+    console.print(f"starting from the captioner {bundle.name}")
+    return bundle
 
 
 # --- own videos and captions -----------------------------------------------------------------------------------------
