@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import watchword
 from tests.captioners import write_captioner
 from tests.videos import numbered, write_video
 from watchword.captioning.captioner import Captioner
+from watchword.captioning.pipeline import DescribeOptions
+from watchword.lanes import LaneOptions
 from watchword.video import Stride, read_frames
 from watchword.video.inputs import as_file
 
@@ -106,6 +109,15 @@ def test_many_videos_come_in_their_order(loaded: Captioner, clip: Path, tmp_path
     assert [type(one) for one in several] == [type(wanted), watchword.VideoMissing, type(wanted)]
     with pytest.raises(watchword.VideoMissing):
         list(watchword.describe_many(videos, loaded))
+
+
+def test_many_videos_take_the_options_of_one(loaded: Captioner, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[DescribeOptions] = []
+    monkeypatch.setattr(Captioner, "describe_input", lambda self, video, options, rate: asked.append(options))
+    settings: dict[str, Any] = {"top": 2, "text": True, "language": "en"}
+    watchword.describe(clip, loaded, **settings)
+    list(watchword.describe_many([clip], loaded, **settings))
+    assert asked[0] == asked[1] == DescribeOptions(top=2, lanes=LaneOptions(speech=True, text=True, language="en"))
 
 
 def test_several_workers_say_what_one_says(captioner: Path, loaded: Captioner, clip: Path, tmp_path: Path) -> None:

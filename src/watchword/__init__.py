@@ -73,10 +73,18 @@ def describe(
     and `sounds` also read what is said, written on screen and heard; `speech_model` and `language` are for the speech.
     """
     from watchword.captioning.pipeline import DescribeOptions
-    from watchword.lanes import LaneOptions
 
-    lanes = LaneOptions(speech, text, sounds, speech_model, language)
-    options = DescribeOptions(top, beam, timeline, min_confidence, lanes)
+    options = DescribeOptions.of(
+        top=top,
+        beam=beam,
+        timeline=timeline,
+        min_confidence=min_confidence,
+        speech=speech,
+        text=text,
+        sounds=sounds,
+        speech_model=speech_model,
+        language=language,
+    )
     return _loaded(captioner, device).describe_input(video, options, rate)
 
 
@@ -117,12 +125,13 @@ def describe_many(
     """Descriptions of many videos, in their order, each as soon as it and those before it are done.
 
     `workers` processes share the work. An error ends the iteration, unless `return_errors`: then it takes the place of
-    the video's description. `options`: `top`, `beam`, `min_confidence` and `timeline`, as `describe` has them.
+    the video's description. `options`: `top`, `beam`, `min_confidence`, `timeline` and those of the lanes, as `describe`
+    has them.
     """
     from watchword.captioning.many import describe_many as describe_all
     from watchword.captioning.pipeline import DescribeOptions
 
-    for found in describe_all(videos, _loaded(captioner, device), DescribeOptions(**options), workers, rate):
+    for found in describe_all(videos, _loaded(captioner, device), DescribeOptions.of(**options), workers, rate):
         if isinstance(found, WatchwordError) and not return_errors:
             raise found
         yield found

@@ -6,9 +6,9 @@ No torch is imported here before the first video is captioned.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from watchword.captioning.description import Description, Segment
 from watchword.captioning.merge import merge_similar
@@ -32,6 +32,14 @@ class DescribeOptions:
     timeline: bool | None = None  # None: for videos of more than WHOLE_SECONDS
     min_confidence: float = 0.0  # segments whose best caption has less are left out
     lanes: LaneOptions = field(default_factory=LaneOptions)  # what to read beside the captions
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """From keywords of this class and of `LaneOptions` together. A speech model or a language asks for speech."""
+        names = {lane.name for lane in fields(LaneOptions)}
+        lanes = LaneOptions(**{name: value for name, value in settings.items() if name in names})
+        lanes = replace(lanes, speech=lanes.speech or bool(lanes.speech_model or lanes.language))
+        return cls(lanes=lanes, **{name: value for name, value in settings.items() if name not in names})
 
     def wants_timeline(self, seconds: float) -> bool:
         return seconds > WHOLE_SECONDS if self.timeline is None else self.timeline

@@ -346,10 +346,10 @@ export class VideoView {
     const when = `: attention peaks at ${clock(this.timeOf(word), true)}`;
     if (!head) return [spoken, `${when}. No more attention is stored.`];
     const places = head.hasLocations ? "" : " This head has no locations within a frame.";
-    if (head.isUniform(word)) return [spoken, `: attention is uniform over time.${places}`];
+    if (head.isUniform(word)) return [spoken, `: attention is flat over time.${places}`];
     const [first] = head.ranked(word);
     return [spoken, `${when}: ${percent(head.share(word, first))} of it, against `
-      + `${percent(1 / head.times.length)} for uniform attention.${places}`];
+      + `${percent(1 / head.times.length)} for flat attention.${places}`];
   }
 
   /** The three frames of a chosen word; none are requested for one that is only pointed at. */
