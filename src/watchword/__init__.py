@@ -125,8 +125,8 @@ def describe_many(
     """Descriptions of many videos, in their order, each as soon as it and those before it are done.
 
     `workers` processes share the work. An error ends the iteration, unless `return_errors`: then it takes the place of
-    the video's description. `options`: `top`, `beam`, `min_confidence`, `timeline` and those of the lanes, as `describe`
-    has them.
+    the video's description. `options`: `top`, `beam`, `min_confidence`, `timeline` and those of the lanes, as
+    `describe` has them.
     """
     from watchword.captioning.many import describe_many as describe_all
     from watchword.captioning.pipeline import DescribeOptions
