@@ -356,7 +356,7 @@ def test_the_backbone_of_the_default_captioner_is_downloaded_at_its_first_use(
     online = False
     chosen, hint = choose_bundle()
     assert chosen.name == "light"
-    assert hint.endswith("base, needs one command: watchword weights get yamnet (are you online?)")
+    assert hint.endswith("base is not used, its backbone is missing: watchword weights get yamnet (are you online?)")
     online = True
     chosen, hint = choose_bundle()
     assert (chosen.name, hint, there) == ("base", "", ["yamnet"])
