@@ -304,7 +304,7 @@ def test_a_word_lights_the_time_and_the_location_of_its_attention(page: Any, ser
         heights = "(bars) => bars.map((bar) => Number(bar.style.getPropertyValue('--share')))"
         assert np.argmax(page.locator(".strip-bar").evaluate_all(heights)) == word
     expect(page.locator(".peak")).to_have_text(
-        "“sings”: attention peaks at 0:01.8: 88 % of it, against 25 % for uniform attention."
+        "“sings”: attention peaks at 0:01.8: 88 % of it, against 25 % for flat attention."
     )
     expect(page.locator(".frame-button")).to_have_count(3)
     expect(page.locator(".balance")).to_contain_text("75 %")
@@ -516,7 +516,7 @@ def test_words_that_look_in_several_ways_let_one_choose(page: Any, server: Serve
     expect(page.get_by_role("radio", name="appearance, over time")).to_be_checked()
     expect(page.locator(".peak")).to_contain_text("attention peaks at")
     page.get_by_role("radio", name="appearance grid, over the picture").check(force=True)
-    expect(page.locator(".peak")).to_contain_text("attention is uniform over time")
+    expect(page.locator(".peak")).to_contain_text("attention is flat over time")
     for name in ("appearance", "appearance, aligned"):  # one name for one way of looking
         expect(page.get_by_role("radio", name=name, exact=True)).to_have_count(1)
 
