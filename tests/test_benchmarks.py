@@ -40,6 +40,7 @@ def own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No config file and no data folder of the person who runs the tests."""
     monkeypatch.setattr("watchword.preferences.user_config_path", lambda name: tmp_path / "config" / name)
     monkeypatch.delenv("WATCHWORD_DATA", raising=False)
+    monkeypatch.delenv("WATCHWORD_FEATURES", raising=False)
     return tmp_path / "config" / "watchword" / "config.toml"
 
 
@@ -92,6 +93,19 @@ def test_own_captions_and_store_go_over_those_of_the_benchmark(root: Path, tmp_p
     assert captions_path(Data(benchmark="msvd")) == root / "msvd"
     mine = Data(benchmark="msvd", captions=tmp_path / "a", store=tmp_path / "b")
     assert (captions_path(mine), store_path(mine)) == (tmp_path / "a", tmp_path / "b")
+
+
+def test_features_may_lie_outside_of_the_data_folder(
+    own_config: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "features").rename(tmp_path / "elsewhere")
+    own_config.parent.mkdir(parents=True)
+    own_config.write_text(f"features = '{tmp_path / 'elsewhere'}'\n")
+    assert store_path(Data(benchmark="msvd")) == tmp_path / "elsewhere" / "msvd"
+    assert len(read_clips(tiny().data).clips) == 37
+    assert re.search(r"appearance\W+[1-9]", check("msvd").stdout)
+    monkeypatch.setenv("WATCHWORD_FEATURES", str(tmp_path / "third"))
+    assert store_path(Data(benchmark="msvd_small")) == tmp_path / "third" / "msvd_small"
 
 
 @pytest.mark.parametrize(

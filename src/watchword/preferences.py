@@ -11,6 +11,7 @@ from watchword.errors import WatchwordError
 
 VARIABLES = {
     "data": "WATCHWORD_DATA",  # folder of the benchmarks
+    "features": "WATCHWORD_FEATURES",  # folder of their feature stores
     "model": "WATCHWORD_MODEL",  # captioner that is used where none is named
     "offline": "WATCHWORD_OFFLINE",  # nothing is downloaded
 }

@@ -1,7 +1,8 @@
 """The benchmarks, one definition each, and the clips that a recipe's `[data]` table stands for.
 
-Everything lies below one data folder: `WATCHWORD_DATA`, else the key `data` of the user's config file. A benchmark is
-rarely at hand whole. Videos without features are left out, and `ClipSet` counts of how many.
+Everything lies below one data folder: `WATCHWORD_DATA`, else the key `data` of the user's config file. Features can lie
+elsewhere: `WATCHWORD_FEATURES`, or the key `features`. A benchmark is rarely at hand whole. Videos without features are
+left out, and `ClipSet` counts of how many.
 """
 
 from collections import Counter
@@ -27,7 +28,7 @@ class Benchmark:
 
     title: str
     captions: tuple[str, ...]  # a file or a folder that `read_annotations` reads; the first that is there
-    store: str  # features
+    store: str  # name of its feature store
     sizes: Mapping[str, int]  # videos of each split, as published
     streams: tuple[str, ...]  # that its features have
     settings: tuple[str, ...]  # of these streams, as --settings has them
@@ -59,7 +60,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "msvd": Benchmark(
         "MSVD",
         ("msvd",),
-        "features/msvd",
+        "msvd",
         {"train": 1200, "val": 100, "test": 670},
         (*IMAGE_STREAMS, *MOTION_STREAMS),
         SETTINGS,
@@ -67,7 +68,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "msvd_small": Benchmark(  # the same videos, with a third of the features' cost
         "MSVD",
         ("msvd",),
-        "features/msvd_small",
+        "msvd_small",
         {"train": 1200, "val": 100, "test": 670},
         SMALL_STREAMS,
         SMALL_SETTINGS,
@@ -75,7 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "msrvtt": Benchmark(
         "MSR-VTT",
         ("msrvtt/pictures.jsonl.gz", "msrvtt"),
-        "features/msrvtt",
+        "msrvtt",
         {"train": 6513, "val": 497, "test": 2990},
         (*IMAGE_STREAMS, *MOTION_STREAMS, "audio"),
         SETTINGS,
@@ -111,6 +112,12 @@ def data_folder() -> Path:
     return folder
 
 
+def features_folder(data: Path | None = None) -> Path:
+    """The folder of the benchmarks' feature stores: `features` in the data folder unless another one is set."""
+    named = preference("features")
+    return Path(named).expanduser() if named else (data or data_folder()) / "features"
+
+
 def captions_path(data: Data) -> Path:
     """The captions that a recipe names, or its benchmark's."""
     if data.captions is not None:
@@ -125,7 +132,7 @@ def captions_path(data: Data) -> Path:
 
 def store_path(data: Data) -> Path:
     """The feature store that a recipe names, or its benchmark's."""
-    return data.store or data_folder() / find_benchmark(data.benchmark or "").store
+    return data.store or features_folder() / find_benchmark(data.benchmark or "").store
 
 
 # --- clips ---------------------------------------------------------------------------------------------------------
@@ -224,12 +231,12 @@ class Inventory:
 
 
 def take_inventory(name: str, folder: Path) -> Inventory:
-    """Of the benchmark's own folder, and of its feature store where that lies in the same data folder."""
+    """Of the benchmark's own folder, and of its feature store: the named one, or that of the same data folder."""
     benchmark = find_benchmark(name)
     first = folder / Path(benchmark.captions[0]).name
     path = first if len(benchmark.captions) > 1 and first.exists() else folder
     clips = read_annotations(path)
-    store = Store(folder.absolute().parent / benchmark.store)
+    store = Store(features_folder(folder.absolute().parent) / benchmark.store)
     split_of = {clip.video: clip.split for clip in clips}
     return Inventory(
         path,
