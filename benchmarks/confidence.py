@@ -3,7 +3,8 @@
     python benchmarks/confidence.py base msvd --store data/captioner/features --split test
 
 The captioner decodes as `watchword describe` does. Videos without features are left out and counted. Beside it stand
-the captions of 20 nearest neighbours and a generic caption (`neighbours.py`), made of the training videos in the store.
+the captions of 20 nearest neighbours and a generic caption (`neighbours.py`), made of the training videos in the store;
+`--alone` leaves these out, and needs no features of training videos.
 Differences are paired by video; intervals are bootstrapped over videos.
 """
 
@@ -29,18 +30,19 @@ def main() -> None:
     parser.add_argument("benchmark", help="msvd or msrvtt")
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--split", default="test")
+    parser.add_argument("--alone", action="store_true", help="no neighbours and no generic caption")
     parser.add_argument("--output", type=Path, help="a file for the captions and their confidences")
     words = parser.parse_args()
     bundle, store = find_bundle(words.captioner), Store(words.store)
     clip_set = read_clips(Data(benchmark=words.benchmark, store=words.store, streams=bundle.recipe.data.streams))
-    clips, train = clip_set.split(words.split), clip_set.split("train")
+    clips = clip_set.split(words.split)
     found = caption_clips(bundle, clips, store)
     captions = {clip.video: caption.text for clip, caption in zip(clips, found, strict=True)}
-    table = {
-        bundle.name: captions,
-        f"{NEIGHBOURS} neighbours": neighbours(store, bundle.recipe.data.streams[:1], clips, train),
-        "generic": generic(clips, train),
-    }
+    table = {bundle.name: captions}
+    if not words.alone:
+        train = clip_set.split("train")
+        table[f"{NEIGHBOURS} neighbours"] = neighbours(store, bundle.recipe.data.streams[:1], clips, train)
+        table["generic"] = generic(clips, train)
     index = ReferenceIndex(references_of(clips))
     scores = {name: index.score(texts, METRICS) for name, texts in table.items()}
     print(f"{words.benchmark}, {words.split}: {clip_set}")
