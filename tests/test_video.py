@@ -659,13 +659,18 @@ def test_names_of_any_bytes_are_read_and_shown_on_one_line(tmp_path: Path) -> No
 def test_folders_pipes_devices_and_missing_files_are_refused_at_once(tmp_path: Path) -> None:
     write_video(tmp_path / "holiday.mp4", NUMBERS[:3])
     os.mkfifo(tmp_path / "pipe.mp4")
+    (tmp_path / "songs.m3u").write_text("#EXTM3U\nholiday.mp4\n")
     for path, line in (
         (tmp_path, "it is a folder"),
         (tmp_path / "pipe.mp4", "not a regular file"),
         (Path("/dev/zero"), "not a regular file"),
         (tmp_path / "holidy.mp4", "no such file; did you mean .*holiday.mp4"),
         (tmp_path / "nowhere" / "x.mp4", "nor is there a folder"),
-        (Path("https://example.com/x.mp4"), "yt-dlp"),
+        (Path("https://example.com/x.mp4"), "https://example.com/x.mp4: .*yt-dlp"),
+        (Path("rtsp://camera/1"), "rtsp://camera/1: .*ffmpeg"),
+        (tmp_path / "list.M3U8", "no such file; a playlist is no video, .*yt-dlp"),
+        (tmp_path / "songs.m3u", "a playlist is no video; give the files that it names"),
+        (Path("/dev/video97"), "reads no camera: record it to a file first"),
         (tmp_path / "holiday.mp4" / "x.mp4", "no such file"),
         (tmp_path / "nul\0.mp4", "cannot read"),
         (tmp_path / ("x" * 300), "cannot read"),

@@ -27,6 +27,8 @@ from watchword.errors import VideoMissing, VideoUnreadable, WatchwordError
 av.logging.set_level(None)  # FFmpeg writes its complaints to stderr otherwise; ours are errors and reports
 
 ADDRESSES = ("http:", "https:", "rtsp:", "rtmp:")  # as the first part of a path
+PLAYLISTS = (".m3u", ".m3u8", ".pls", ".mpd", ".xspf")
+SAVE_FIRST = "Watchword reads files and fetches nothing: save it first (yt-dlp downloads web videos, ffmpeg streams)"
 MAX_PIXELS = 100_000_000  # 12 k x 8 k: more than any camera's video, less than a machine's memory
 MAX_SECONDS = 1_000_000.0  # eleven days: a time stamp beyond it is a lie, and sampling it would never end
 
@@ -59,6 +61,8 @@ def warn(line: str) -> None:
 def shown(path: Path) -> str:
     """A name that any terminal can print on one line, whatever bytes it is made of."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if path.parts and path.parts[0] in ADDRESSES:  # a path has one slash
+        text = text.replace(":/", "://", 1)
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -133,7 +137,9 @@ def _check_file(path: Path) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise VideoUnreadable(f"cannot read {shown(path)}: it is a folder; name the videos in it")
     if not stat.S_ISREG(status.st_mode):
-        raise VideoUnreadable(f"cannot read {shown(path)}: not a regular file; copy pipes and devices to a file first")
+        raise VideoUnreadable(
+            f"cannot read {shown(path)}: not a regular file; copy a pipe to a file, record a camera with ffmpeg first"
+        )
     if status.st_size == 0:
         raise VideoUnreadable(f"cannot read {shown(path)}: the file is empty (0 bytes); was its download cut short?")
 
@@ -141,9 +147,11 @@ def _check_file(path: Path) -> None:
 def _neighbour(path: Path) -> str:
     """What was probably meant by a file that is not there."""
     if path.parts and path.parts[0] in ADDRESSES:
-        return (
-            "; Watchword reads files and fetches nothing: save it first (yt-dlp downloads web videos, ffmpeg streams)"
-        )
+        return f"; {SAVE_FIRST}"
+    if path.suffix.lower() in PLAYLISTS:
+        return f"; a playlist is no video, {SAVE_FIRST}"
+    if path.is_relative_to("/dev"):
+        return "; Watchword reads no camera: record it to a file first, with ffmpeg for example"
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry in islice(entries, 10_000) if entry.name != path.name]
@@ -155,7 +163,9 @@ def _neighbour(path: Path) -> str:
 
 def _unreadable(path: Path, error: Exception) -> VideoUnreadable:
     reason = reason_of(error)
-    if isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
+    if path.suffix.lower() in PLAYLISTS:
+        reason = "a playlist is no video; give the files that it names (yt-dlp and ffmpeg save those of the web)"
+    elif isinstance(error, av.error.ArgumentError | ValueError) and "Invalid argument" in reason:
         reason = "not a video, or a playlist of other files, which is refused; give the video itself"
     elif isinstance(error, av.error.InvalidDataError):
         reason = "FFmpeg finds no video in it (damaged, cut short, or another kind of file)"
