@@ -336,29 +336,30 @@ def run(*words: str | Path, kill_after: float | None = None) -> Done | None:
 
 
 class Server:
-    """`watchword serve`, as a process of its own."""
+    """`watchword serve`, as a process of its own; killed after some seconds, if any are given."""
 
-    def __init__(self, library: Path, model: str) -> None:
+    def __init__(self, library: Path, model: str, kill_after: float | None = None) -> None:
         words = ["serve", "--port", "0", "--library", str(library), "--model", model]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "watchword", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        self.timer = threading.Timer(kill_after or 0, self.process.kill)
+        if kill_after is not None:
+            self.timer.start()
         assert self.process.stdout is not None
         found = re.search(r":(\d+)/", self.process.stdout.readline())
         self.port = int(found[1]) if found else 0  # 0: it was killed before it listened
 
     def stop(self, how: signal.Signals) -> str:
         """Its stderr."""
+        self.timer.cancel()
         self.process.send_signal(how)
         return self.process.communicate()[1]
 
 
 def serve(library: Path, model: str, videos: list[Path], kill_after: float | None) -> Done | None:
     """Uploads the videos, those of a killed server again, and waits for their captions; None if it was killed."""
-    server = Server(library, model)
-    timer = threading.Timer(kill_after or 0, server.process.kill)
-    if kill_after is not None:
-        timer.start()
+    server = Server(library, model, kill_after)
     try:
         stored = {job["name"] for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]}
         for path in videos:
@@ -369,15 +370,20 @@ def serve(library: Path, model: str, videos: list[Path], kill_after: float | Non
                 return Done([], 1, "", f"{path.name} was refused")
         while any(job["state"] in ("waiting", "working") for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]):
             time.sleep(0.05)
-        timer.cancel()
         return Done([], 0, "", server.stop(signal.SIGINT))
     except (OSError, HTTPException, ValueError):
         if kill_after is None:
             raise
         return None
     finally:
-        timer.cancel()
         server.stop(signal.SIGKILL)
+
+
+def tensors(path: Path) -> tuple[Any, bytes]:
+    """The header of a safetensors file and its data: safetensors writes the metadata in random order."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), content[end:]
 
 
 class Task:
@@ -411,9 +417,9 @@ class Task:
         if self.name == "describe":
             return json.loads((folder / "out.json").read_text())["videos"]
         if self.name == "extract":
-            return {path.name: path.read_bytes() for path in (folder / "features").rglob("*.safetensors")}
+            return {path.name: tensors(path) for path in (folder / "features").rglob("*.safetensors")}
         if self.name == "train":
-            return (folder / "run" / "model.safetensors").read_bytes()
+            return tensors(folder / "run" / "model.safetensors")
         done = run("library", "list", "--json", "--library", folder / "l.db")
         assert done is not None
         rows = json.loads(done.stdout)["videos"]
@@ -457,6 +463,7 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
             task, rng = tasks[number % len(tasks)], random.Random(f"{seed} {number}")
             folder = data / f"kill{number}"
             folder.mkdir()
+            known = len(findings)
             for attempt in range(1, 4):  # up to three kills of one command
                 after = rng.uniform(0.2, 1.0) * seconds[task.name]
                 killed = task.run(folder, attempt > 1, kill_after=after) is None
@@ -471,7 +478,7 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
             remains = [str(path) for path in folder.rglob(".*.tmp")]
             findings += [f"{task.name}, kill {number}: {remains[0]} remains"] if remains else []
             shutil.rmtree(folder)
-            print(f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings", flush=True)
+            print(f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings", *findings[known:], flush=True)
     return report("kills", sum(landed.values()), findings, kills=dict(landed), seed=seed)
 
 
