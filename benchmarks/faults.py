@@ -1,12 +1,14 @@
-"""What breaks? Damaged videos, killed processes and full disks, with fixed seeds.
+"""What breaks? Damaged videos, killed processes, full disks and wrong requests, with fixed seeds.
 
     python benchmarks/faults.py videos --count 2000    # mutated videos: describe with a timeline, extract, upload
     python benchmarks/faults.py kills --count 100      # so many SIGKILLs at random times, then the command again
     python benchmarks/faults.py disks                  # every command on a full disk (needs root, for a mount)
+    python benchmarks/faults.py contract --count 100   # requests by schemathesis, from the server's own OpenAPI
 
 A mutated video passes if a process with limited memory and CPU time ends with a result or with a WatchwordError. A kill
 passes if the same command, run again, gives what it gives without a kill. A full disk passes if the command ends with
-one line, and what was on the disk before is unchanged. The last line of each part is JSON: tried, passed, findings.
+one line, and what was on the disk before is unchanged. A request passes if its response is one of those that the
+document of the API promises for it. The last line of each part is JSON: tried, passed, findings.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from typing import Any
 
 import av
 import numpy as np
+import tomli_w
 
 from watchword.errors import WatchwordError
 
@@ -558,6 +561,56 @@ def serve_full_disk(data: Path, model: str, add: Callable[[Path], None]) -> list
     return [*findings, said[-2000:]] if "Traceback" in said else findings
 
 
+# --- wrong requests ------------------------------------------------------------------------------------------------
+
+
+# Whether these accept a request that the document allows depends on the video, and on what this server offers.
+DEPENDS = (
+    "POST /api/videos",
+    "POST /api/describe",
+    "POST /api/videos/{video}/describe",
+    "GET /api/search",
+)
+
+
+def try_contract(count: int, seed: int, program: str) -> bool:
+    """Twice: about videos that exist, without their deletion; then about anything, with it."""
+    found = shutil.which(program)
+    if found is None:
+        raise SystemExit(f"{program} is not installed: pip install schemathesis, or --schemathesis PROGRAM")
+    tried: dict[str, int] = {}
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory() as name, serving(Path(name) / "library.db") as port:
+        videos = Mutants(Path(name), seed).bases.values()
+        jobs = [ask(port, "POST", "/api/videos", path.read_bytes())[1]["job"] for path in videos]
+        while ask(port, "GET", f"/api/jobs/{jobs[-1]}")[1]["state"] in ("waiting", "working"):
+            time.sleep(0.05)
+        command = [found, "run", f"http://127.0.0.1:{port}/api/openapi.json", "--max-examples", str(count)]
+        command += ["--seed", str(seed), "--continue-on-failure", "--no-color", "--request-timeout", "60"]
+        known = {"path.video": 1, "path.segment": 0, "path.job": jobs[0]}
+        for about, parameters, more in (
+            ("known videos", known, ["--exclude-method", "DELETE", "--mode", "positive"]),
+            ("anything", {}, []),
+        ):
+            write_settings(Path(name) / "schemathesis.toml", parameters)
+            done = subprocess.run([*command, *more], cwd=name, capture_output=True, text=True, check=False)
+            generated = re.search(r"(\d+) generated", done.stdout)
+            tried[about] = int(generated[1]) if generated else 0
+            if done.returncode or not generated:
+                findings.append(f"{about}: {done.stdout} {done.stderr[-2000:]}")
+        if ask(port, "GET", "/healthz")[0] != 200:
+            findings.append("the server is not healthy after the requests")
+    return report("contract", tried, findings, seed=seed)
+
+
+def write_settings(path: Path, parameters: dict[str, Any]) -> None:
+    """Of schemathesis."""
+    unsure = {"checks": {"positive_data_acceptance": {"enabled": False}}}
+    operations = [{"include-name": operation, **unsure} for operation in DEPENDS]
+    generation = {"database": "none"}
+    path.write_text(tomli_w.dumps({"parameters": parameters, "operations": operations, "generation": generation}))
+
+
 def report(part: str, tried: int | dict[str, int], findings: list[str], **more: object) -> bool:
     for finding in findings[:SHOWN]:
         print(f"\n{finding}")
@@ -568,19 +621,22 @@ def report(part: str, tried: int | dict[str, int], findings: list[str], **more: 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("videos", "kills", "disks"))
+    parser.add_argument("part", choices=("videos", "kills", "disks", "contract"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=inf, help="stop then, and report what was tried")
     parser.add_argument("--model", default="light")
     parser.add_argument("--streams", default="appearance,audio", help="of extract")
     parser.add_argument("--ways", default=",".join(WAYS), help="of videos")
+    parser.add_argument("--schemathesis", default="schemathesis", metavar="PROGRAM", help="of contract")
     given = parser.parse_args(words)
     if given.part == "videos":
         streams, ways = given.streams.split(","), given.ways.split(",")
         return int(not try_videos(given.count, given.seed, given.model, streams, given.minutes, ways))
     if given.part == "kills":
         return int(not try_kills(given.count, given.seed, given.model, given.minutes))
+    if given.part == "contract":
+        return int(not try_contract(given.count, given.seed, given.schemathesis))
     return int(not try_disks(given.model))
 
 
