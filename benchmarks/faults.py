@@ -481,7 +481,8 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
             remains = [str(path) for path in folder.rglob(".*.tmp")]
             findings += [f"{task.name}, kill {number}: {remains[0]} remains"] if remains else []
             shutil.rmtree(folder)
-            print(f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings", *findings[known:], flush=True)
+            said = f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings"
+            print(said, *findings[known:], flush=True)
     return report("kills", sum(landed.values()), findings, kills=dict(landed), seed=seed)
 
 
