@@ -1,12 +1,14 @@
-"""What breaks? Damaged videos, killed processes and full disks, with fixed seeds.
+"""What breaks? Damaged videos, killed processes, full disks and wrong requests, with fixed seeds.
 
     python benchmarks/faults.py videos --count 2000    # mutated videos: describe with a timeline, extract, upload
     python benchmarks/faults.py kills --count 100      # so many SIGKILLs at random times, then the command again
     python benchmarks/faults.py disks                  # every command on a full disk (needs root, for a mount)
+    python benchmarks/faults.py contract --count 100   # requests by schemathesis, from the server's own OpenAPI
 
 A mutated video passes if a process with limited memory and CPU time ends with a result or with a WatchwordError. A kill
 passes if the same command, run again, gives what it gives without a kill. A full disk passes if the command ends with
-one line, and what was on the disk before is unchanged. The last line of each part is JSON: tried, passed, findings.
+one line, and what was on the disk before is unchanged. A request passes if its response is one of those that the
+document of the API promises for it. The last line of each part is JSON: tried, passed, findings.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from typing import Any
 
 import av
 import numpy as np
+import tomli_w
 
 from watchword.errors import WatchwordError
 
@@ -336,29 +339,30 @@ def run(*words: str | Path, kill_after: float | None = None) -> Done | None:
 
 
 class Server:
-    """`watchword serve`, as a process of its own."""
+    """`watchword serve`, as a process of its own; killed after some seconds, if any are given."""
 
-    def __init__(self, library: Path, model: str) -> None:
+    def __init__(self, library: Path, model: str, kill_after: float | None = None) -> None:
         words = ["serve", "--port", "0", "--library", str(library), "--model", model]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "watchword", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        self.timer = threading.Timer(kill_after or 0, self.process.kill)
+        if kill_after is not None:
+            self.timer.start()
         assert self.process.stdout is not None
         found = re.search(r":(\d+)/", self.process.stdout.readline())
         self.port = int(found[1]) if found else 0  # 0: it was killed before it listened
 
     def stop(self, how: signal.Signals) -> str:
         """Its stderr."""
+        self.timer.cancel()
         self.process.send_signal(how)
         return self.process.communicate()[1]
 
 
 def serve(library: Path, model: str, videos: list[Path], kill_after: float | None) -> Done | None:
     """Uploads the videos, those of a killed server again, and waits for their captions; None if it was killed."""
-    server = Server(library, model)
-    timer = threading.Timer(kill_after or 0, server.process.kill)
-    if kill_after is not None:
-        timer.start()
+    server = Server(library, model, kill_after)
     try:
         stored = {job["name"] for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]}
         for path in videos:
@@ -369,15 +373,20 @@ def serve(library: Path, model: str, videos: list[Path], kill_after: float | Non
                 return Done([], 1, "", f"{path.name} was refused")
         while any(job["state"] in ("waiting", "working") for job in ask(server.port, "GET", "/api/jobs")[1]["jobs"]):
             time.sleep(0.05)
-        timer.cancel()
         return Done([], 0, "", server.stop(signal.SIGINT))
     except (OSError, HTTPException, ValueError):
         if kill_after is None:
             raise
         return None
     finally:
-        timer.cancel()
         server.stop(signal.SIGKILL)
+
+
+def tensors(path: Path) -> tuple[Any, bytes]:
+    """The header of a safetensors file and its data: safetensors writes the metadata in random order."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), content[end:]
 
 
 class Task:
@@ -411,9 +420,9 @@ class Task:
         if self.name == "describe":
             return json.loads((folder / "out.json").read_text())["videos"]
         if self.name == "extract":
-            return {path.name: path.read_bytes() for path in (folder / "features").rglob("*.safetensors")}
+            return {path.name: tensors(path) for path in (folder / "features").rglob("*.safetensors")}
         if self.name == "train":
-            return (folder / "run" / "model.safetensors").read_bytes()
+            return tensors(folder / "run" / "model.safetensors")
         done = run("library", "list", "--json", "--library", folder / "l.db")
         assert done is not None
         rows = json.loads(done.stdout)["videos"]
@@ -457,6 +466,7 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
             task, rng = tasks[number % len(tasks)], random.Random(f"{seed} {number}")
             folder = data / f"kill{number}"
             folder.mkdir()
+            known = len(findings)
             for attempt in range(1, 4):  # up to three kills of one command
                 after = rng.uniform(0.2, 1.0) * seconds[task.name]
                 killed = task.run(folder, attempt > 1, kill_after=after) is None
@@ -471,7 +481,8 @@ def try_kills(count: int, seed: int, model: str, minutes: float = inf) -> bool:
             remains = [str(path) for path in folder.rglob(".*.tmp")]
             findings += [f"{task.name}, kill {number}: {remains[0]} remains"] if remains else []
             shutil.rmtree(folder)
-            print(f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings", flush=True)
+            said = f"{number + 1} commands, kills {dict(landed)}, {len(findings)} findings"
+            print(said, *findings[known:], flush=True)
     return report("kills", sum(landed.values()), findings, kills=dict(landed), seed=seed)
 
 
@@ -551,6 +562,56 @@ def serve_full_disk(data: Path, model: str, add: Callable[[Path], None]) -> list
     return [*findings, said[-2000:]] if "Traceback" in said else findings
 
 
+# --- wrong requests ------------------------------------------------------------------------------------------------
+
+
+# Whether these accept a request that the document allows depends on the video, and on what this server offers.
+DEPENDS = (
+    "POST /api/videos",
+    "POST /api/describe",
+    "POST /api/videos/{video}/describe",
+    "GET /api/search",
+)
+
+
+def try_contract(count: int, seed: int, program: str) -> bool:
+    """Twice: about videos that exist, without their deletion; then about anything, with it."""
+    found = shutil.which(program)
+    if found is None:
+        raise SystemExit(f"{program} is not installed: pip install schemathesis, or --schemathesis PROGRAM")
+    tried: dict[str, int] = {}
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory() as name, serving(Path(name) / "library.db") as port:
+        videos = Mutants(Path(name), seed).bases.values()
+        jobs = [ask(port, "POST", "/api/videos", path.read_bytes())[1]["job"] for path in videos]
+        while ask(port, "GET", f"/api/jobs/{jobs[-1]}")[1]["state"] in ("waiting", "working"):
+            time.sleep(0.05)
+        command = [found, "run", f"http://127.0.0.1:{port}/api/openapi.json", "--max-examples", str(count)]
+        command += ["--seed", str(seed), "--continue-on-failure", "--no-color", "--request-timeout", "60"]
+        known = {"path.video": 1, "path.segment": 0, "path.job": jobs[0]}
+        for about, parameters, more in (
+            ("known videos", known, ["--exclude-method", "DELETE", "--mode", "positive"]),
+            ("anything", {}, []),
+        ):
+            write_settings(Path(name) / "schemathesis.toml", parameters)
+            done = subprocess.run([*command, *more], cwd=name, capture_output=True, text=True, check=False)
+            generated = re.search(r"(\d+) generated", done.stdout)
+            tried[about] = int(generated[1]) if generated else 0
+            if done.returncode or not generated:
+                findings.append(f"{about}: {done.stdout} {done.stderr[-2000:]}")
+        if ask(port, "GET", "/healthz")[0] != 200:
+            findings.append("the server is not healthy after the requests")
+    return report("contract", tried, findings, seed=seed)
+
+
+def write_settings(path: Path, parameters: dict[str, Any]) -> None:
+    """Of schemathesis."""
+    unsure = {"checks": {"positive_data_acceptance": {"enabled": False}}}
+    operations = [{"include-name": operation, **unsure} for operation in DEPENDS]
+    generation = {"database": "none"}
+    path.write_text(tomli_w.dumps({"parameters": parameters, "operations": operations, "generation": generation}))
+
+
 def report(part: str, tried: int | dict[str, int], findings: list[str], **more: object) -> bool:
     for finding in findings[:SHOWN]:
         print(f"\n{finding}")
@@ -561,19 +622,22 @@ def report(part: str, tried: int | dict[str, int], findings: list[str], **more: 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("videos", "kills", "disks"))
+    parser.add_argument("part", choices=("videos", "kills", "disks", "contract"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=inf, help="stop then, and report what was tried")
     parser.add_argument("--model", default="light")
     parser.add_argument("--streams", default="appearance,audio", help="of extract")
     parser.add_argument("--ways", default=",".join(WAYS), help="of videos")
+    parser.add_argument("--schemathesis", default="schemathesis", metavar="PROGRAM", help="of contract")
     given = parser.parse_args(words)
     if given.part == "videos":
         streams, ways = given.streams.split(","), given.ways.split(",")
         return int(not try_videos(given.count, given.seed, given.model, streams, given.minutes, ways))
     if given.part == "kills":
         return int(not try_kills(given.count, given.seed, given.model, given.minutes))
+    if given.part == "contract":
+        return int(not try_contract(given.count, given.seed, given.schemathesis))
     return int(not try_disks(given.model))
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.library import Library
 from watchword.types import StreamArrays
-from watchword.video import At, probe, read_frames
+from watchword.video import At, probe, read_audio, read_frames
 from watchword.video.formats import find_paths
 from watchword.video.transforms import CentreCrop, Size, Squash
 
@@ -156,6 +157,21 @@ def test_an_edit_list_that_hides_every_frame_is_one_line(clip: Path) -> None:
 # --- names and folders ---------------------------------------------------------------------------------------------
 
 LONG = "x" * 300  # no file can have this name: the system refuses it as it refuses a folder that may not be entered
+
+
+def test_sound_of_many_channels_is_mixed_and_does_not_crash(tmp_path: Path) -> None:
+    """PyAV counts the planes of more than eight channels wrong, and reads memory that is not theirs."""
+    path = tmp_path / "many.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(45)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(np.tile(np.arange(45, dtype="<i2") * 256, 1600).tobytes())
+
+    def check() -> None:
+        np.testing.assert_allclose(read_audio(path), np.full(1600, 22 / 128), atol=1e-6)
+
+    assert faults.in_child(check) == "ok"
 
 
 @pytest.mark.parametrize("size", [Squash(224, 224), CentreCrop(224)])

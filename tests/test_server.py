@@ -161,6 +161,12 @@ def test_a_video_is_sent_in_parts_as_players_ask_for_it(client: Client, video: b
     assert client.get(path, Range=f"bytes={many}").status in {200, 206, 400, 416}
 
 
+def test_a_wrong_method_is_told_all_that_the_path_has(client: Client) -> None:
+    refused = client.ask("PATCH", "/api/videos/1")
+    assert (refused.status, refused.headers["allow"]) == (405, "DELETE, GET, HEAD")
+    assert client.ask("PATCH", "/api/videos").headers["allow"] == "GET, HEAD, POST"
+
+
 def test_pictures_of_a_video_are_small_and_of_the_asked_time(client: Client, tmp_path: Path) -> None:
     pictures = [np.full((1080, 1920, 3), shade, np.uint8) for shade in (0, 0, 255, 255)]
     path = write_video(tmp_path / "wide.mp4", pictures, [0, 500, 1000, 1500])

@@ -217,7 +217,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         "/api/jobs/{job}/events",
         tags=["jobs"],
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **errors(404)},
+        responses={200: {"content": {"text/event-stream": {}}}, **errors(404)},
     )
     def follow_job(job: str) -> StreamingResponse:
         """The job as server-sent events, until it is done, failed or cancelled."""

@@ -5,6 +5,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from watchword.atomic_io import DiskFull
 from watchword.errors import WatchwordError
@@ -31,7 +32,8 @@ STATUSES: dict[type[Exception], int] = {
 def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def known(request: Request, error: HTTPException) -> Response:
-        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+        headers = {"allow": _allowed(app, request)} if error.status_code == 405 else error.headers
+        return JSONResponse({"error": str(error.detail)}, error.status_code, headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -50,6 +52,12 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": "an error in watchword itself: see the server's terminal"}, 500)
+
+
+def _allowed(app: FastAPI, request: Request) -> str:
+    """All methods of a path; Starlette names those of the first endpoint there alone."""
+    routes = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
 
 
 def _error(status: int, line: str) -> Response:

@@ -62,7 +62,7 @@ def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float
                     written += len(samples)
                     yield samples
                 setting = frame.format.name, frame.layout.name, frame.sample_rate
-                resampler = AudioResampler(format="fltp", rate=rate)
+                resampler = AudioResampler(format="flt", rate=rate)  # packed: PyAV counts wrong with many planes
             if is_hole:
                 silence = np.zeros(max(0, round(begin * rate) - written), np.float32)
                 written += len(silence)
@@ -94,4 +94,5 @@ def _resampled(resampler: AudioResampler | None, frame: AudioFrame | None) -> It
     """Mono is the mean of all channels, as audio networks were trained; None brings what the resampler holds back."""
     for piece in resampler.resample(frame) if resampler else []:
         if piece is not None:  # a resampler with nothing to do gives its argument back
-            yield piece.to_ndarray().mean(0, dtype=np.float32)  # (channels, samples) -> (samples,)
+            packed = piece.to_ndarray().reshape(-1, piece.layout.nb_channels)  # (samples, channels)
+            yield packed.mean(1, dtype=np.float32)
