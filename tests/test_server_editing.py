@@ -196,6 +196,7 @@ def test_many_videos_are_one_download(served: Served, video: bytes) -> None:
     assert b"A wolf runs." in files.read("holiday (2).srt")  # the newest is first
     assert client.get("/api/export?format=srt&video=999").status == 404
     assert client.get("/api/export?format=exe").status == 422
+    assert client.get(f"/api/export?video={2**63}").status == 422  # more than SQLite can hold
 
 
 @pytest.mark.parametrize(

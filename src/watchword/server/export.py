@@ -8,6 +8,7 @@ from typing import IO, Annotated
 
 from fastapi import FastAPI, Query
 from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
 
 from watchword.captioning.description import Description
 from watchword.captioning.writers import WRITERS, Format
@@ -16,6 +17,7 @@ from watchword.server.parameters import row_of
 from watchword.server.schemas import errors
 from watchword.server.service import Service
 
+Listed = Annotated[int, Field(ge=1, le=2**62)]  # the number of a video; SQLite has 64 bits
 DOCUMENTS: dict[Format, str] = {"text": "text/plain", "json": "application/json", "csv": "text/csv"}  # of many videos
 PAGE = 200  # rows of a query
 PIECE = 1 << 18  # bytes
@@ -41,7 +43,7 @@ def add_export(app: FastAPI, service: Service) -> None:
     )
     def export(
         format: Format = "json",
-        video: Annotated[list[int], Query(max_length=1000, description="Numbers; all videos without any.")] = [],  # noqa: B006
+        video: Annotated[list[Listed], Query(max_length=1000, description="Numbers; all videos without any.")] = [],  # noqa: B006
     ) -> Response:
         """The descriptions of several videos: text, JSON or CSV as one document, subtitles as a zip archive."""
         ending, write = WRITERS[format]
