@@ -1,8 +1,9 @@
 """`watchword library` and `watchword search`: videos are captioned once, stored, and found by their captions."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,21 +23,25 @@ from watchword.cli._shared import (
     Timeline,
     lane_options,
     print_message,
+    print_some,
     print_warning,
     read_list,
 )
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.text import Text
 
     from watchword.captioning.journal import Journal, VideoProgress
+    from watchword.captioning.many import Task
     from watchword.captioning.pipeline import DescribeOptions
     from watchword.cli._progress import VideoBar
     from watchword.library import Hit, Library
+    from watchword.library.database import VideoLocks
 
+Engine = Literal["local", "ray"]
 library = typer.Typer(
     name="library", help="Store descriptions of videos for search: add, list, remove.", no_args_is_help=True
 )
@@ -60,6 +65,10 @@ def add(
     timeline: Timeline = None,
     beam: Beam = 5,
     again: Annotated[bool, typer.Option("--again", help="Caption known videos again.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the videos.")] = 1,
+    engine: Annotated[
+        Engine, typer.Option(help="Where the workers are: on this machine, or on a Ray cluster.")
+    ] = "local",
     path: LibraryPath = None,
     speech: Speech = False,
     text: ScreenText = False,
@@ -73,6 +82,8 @@ def add(
 
     watchword library add holiday/ --speech --text       known videos get the new lanes, and keep their captions
 
+    watchword library add /shared/archive --engine ray   a Ray cluster describes, this process writes
+
     watchword search "dog on the beach"
     """
     words = [word for word in videos if word != "-"]
@@ -85,6 +96,9 @@ def add(
     lanes = lane_options(speech, text, sounds, speech_model, language)
     options = DescribeOptions(top, beam, timeline, min_confidence, lanes)
     adding = Adding(open_library(path), LazyCaptioner(model), options, again)
+    if engine == "ray" or workers > 1:
+        count = None if engine == "ray" and workers == 1 else workers
+        adding = ParallelAdding(adding.library, adding.captioner, options, again, count, engine)
     try:
         adding.run(found)
     except KeyboardInterrupt:
@@ -293,6 +307,97 @@ class Adding:
         locked = f", {self.num_locked} in progress in another process" if self.num_locked else ""
         failed = f", {self.num_failed} could not be described" if self.num_failed else ""
         return f"{self.num_added} video{'s' * (self.num_added != 1)} added{known}{locked}{failed}"
+
+
+class ParallelAdding(Adding):
+    """Several workers describe; this process alone writes the library, and lists the failed videos at the end."""
+
+    def __init__(
+        self,
+        library: "Library",
+        captioner: LazyCaptioner,
+        options: "DescribeOptions",
+        again: bool,
+        workers: int | None,
+        engine: Engine,
+    ) -> None:
+        super().__init__(library, captioner, options, again)
+        self.workers, self.engine = workers, engine
+        self.errors: list[str] = []
+        self.copies: list[Path] = []  # of videos that a worker has
+
+    def run(self, found: "Mapping[Path, Path]") -> None:
+        from watchword.cli._progress import video_bar
+        from watchword.library.database import VideoLocks
+
+        self.names = {path: name.as_posix() for name, path in found.items()}
+        locks = VideoLocks(self.library.path)
+        try:
+            with video_bar(len(found)) as bar:
+                self.describe_all(list(found.values()), locks, bar)
+            for path in self.copies:  # by now their content is known, or failed
+                self.num_known += self.is_known_copy(path)
+        finally:  # also of a job that is stopped
+            locks.close()
+            self.num_failed = len(self.errors)
+            print_some("", self.errors)
+
+    def describe_all(self, paths: "Sequence[Path]", locks: "VideoLocks", bar: "VideoBar") -> None:
+        from watchword.captioning.many import run_tasks
+        from watchword.video import shown
+
+        tasks = self.tasks(paths, locks)
+        first = next(tasks, None)
+        if first is None:
+            return
+        named = {path.absolute(): path for path in paths}
+        described = run_tasks(chain([first], tasks), self.captioner.load(), self.options, self.workers, self.engine)
+        for task, video in described:
+            path = named[task.video]
+            if video.error:
+                self.errors.append(video.error)
+            else:
+                with bar.paused():
+                    self.keep(replace(video, video=path), task.identity, task.known)
+            locks.release(task.identity)
+            number = self.num_added + self.num_known + self.num_locked + len(self.errors)
+            bar.update(shown(Path(path.name)), video.seconds, video.seconds, number)
+
+    def tasks(self, paths: "Sequence[Path]", locks: "VideoLocks") -> "Iterator[Task]":
+        """The videos that are not known, one by one, as workers become free."""
+        from watchword.captioning.many import Task
+        from watchword.library.database import identity_of
+
+        for path in paths:
+            known = self.library.find_file(path)
+            if not self.again and known is not None and self.has_lanes(known):
+                self.num_known += 1
+                continue
+            try:
+                identity = identity_of(path)
+            except WatchwordError as error:
+                self.errors.append(str(error))
+                continue
+            if identity in locks.held:
+                self.copies.append(path)
+            elif not locks.take(identity):
+                self.num_locked += 1
+            elif not self.again and self.is_known(identity, path):
+                self.num_known += 1
+                locks.release(identity)
+            else:
+                number = None if self.again else self.library.find(identity)
+                before = self.library.description(number) if number is not None else None
+                yield Task(path.absolute(), identity, number, before)
+
+    def is_known_copy(self, path: Path) -> bool:
+        from watchword.library.database import identity_of
+
+        try:
+            return self.is_known(identity_of(path), path)
+        except WatchwordError as error:  # it is gone meanwhile
+            self.errors.append(str(error))
+            return False
 
 
 # --- search ----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from pathlib import Path
 from watchword.atomic_io import write_whole
 from watchword.errors import DiskFull, WatchwordError
 from watchword.explain.attention import upgraded
+from watchword.library import signatures
+from watchword.library.query import read_vectors
 from watchword.types import Lane
 
 try:
@@ -33,7 +35,7 @@ except ImportError:  # Windows: without locks two processes may caption a video 
 
 BUSY_SECONDS = 20.0  # to wait for another writer: adding a video takes milliseconds
 APPLICATION = 0x57574C42  # "WWLB": marks the file as a library
-VERSION = 3
+VERSION = 4
 RESERVE = 4 << 20  # bytes beside the file that deleting may use when the disk is full
 
 # A segment's `content` is JSON of captioning.description; `caption` is its best caption. Cues of the other lanes are
@@ -53,6 +55,12 @@ INDEXES = """
 CREATE INDEX videos_by_source ON videos (source);
 CREATE INDEX videos_by_time ON videos (added, id);
 CREATE INDEX segments_by_video ON segments (video, start);
+"""
+VECTOR_TABLES = f"""
+{signatures.TABLE}
+CREATE TABLE pending (
+    segment INTEGER PRIMARY KEY REFERENCES segments ON DELETE CASCADE  -- without a vector of its caption
+);
 """
 SCHEMA = f"""
 CREATE TABLE videos (
@@ -88,6 +96,7 @@ CREATE TABLE vectors (
     encoder TEXT NOT NULL,
     vector BLOB NOT NULL                   -- float16
 );
+{VECTOR_TABLES}
 {INDEXES}
 {TEXT_INDEXES}
 """
@@ -118,7 +127,12 @@ FROM_2 = """
 ALTER TABLE videos ADD COLUMN lanes TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE segments ADD COLUMN lane TEXT NOT NULL DEFAULT 'captions';
 """
-SCRIPTS = {0: SCHEMA, 1: FROM_1 + FROM_2, 2: FROM_2}  # by the version of the file
+# Version 3 compared every vector with the query.
+FROM_3 = f"""
+{VECTOR_TABLES}
+INSERT INTO pending SELECT id FROM segments WHERE id NOT IN (SELECT segment FROM vectors);
+"""
+SCRIPTS = {0: SCHEMA, 1: FROM_1 + FROM_2 + FROM_3, 2: FROM_2 + FROM_3, 3: FROM_3}  # by the version of the file
 
 
 class Database:
@@ -259,6 +273,8 @@ class Database:
                     connection.execute(statement)
                 if version == 1:
                     _upgrade_explanations(connection)
+                if version:
+                    _upgrade_vectors(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
@@ -286,6 +302,20 @@ def _upgrade_explanations(connection: sqlite3.Connection) -> None:
             continue  # damaged: it is reported when it is read
         packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode())
         connection.execute("UPDATE explanations SET content = ? WHERE video = ?", (packed, video))
+
+
+def _upgrade_vectors(connection: sqlite3.Connection) -> None:
+    """Their signatures. An encoder's vectors have one length; others are damaged."""
+    lengths = connection.execute("SELECT encoder, length(vector), count(*) FROM vectors GROUP BY 1, 2 ORDER BY 3")
+    for encoder, length in {encoder: length for encoder, length, _ in lengths if length and length % 2 == 0}.items():
+        rows = connection.execute(
+            "SELECT segment, lane, vector FROM vectors JOIN segments ON segments.id = segment "
+            "WHERE encoder = ? AND length(vector) = ? ORDER BY segment",
+            (encoder, length),
+        )
+        while some := rows.fetchmany(signatures.BLOCK_SIZE):
+            vectors = read_vectors([vector for _, _, vector in some])
+            signatures.put(connection, encoder, [(segment, lane) for segment, lane, _ in some], vectors)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
@@ -381,30 +411,57 @@ def identity_of(video: Path) -> str:
         raise WatchwordError(f"cannot read {video}: {error.strerror or error}") from error
 
 
+class VideoLocks:
+    """Locks on videos that this process captions for a library; they end with the process.
+
+    A lock is on one byte of a file that stays empty; the identity determines the byte's offset. All of a process are on
+    one handle, because closing any handle of the file would end them.
+    """
+
+    def __init__(self, library: Path) -> None:
+        self.held: set[str] = set()
+        if fcntl is None:
+            return
+        path = library.with_name(f"{library.name}-claims")
+        try:
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def take(self, identity: str) -> bool:
+        """Whether the video was free; then it is ours."""
+        if identity in self.held:
+            return False
+        if fcntl is not None:
+            try:
+                fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(identity))
+            except (BlockingIOError, PermissionError):
+                return False
+        self.held.add(identity)
+        return True
+
+    def release(self, identity: str) -> None:
+        self.held.discard(identity)
+        if fcntl is not None:
+            fcntl.lockf(self.handle, fcntl.LOCK_UN, 1, _offset(identity))
+
+    def close(self) -> None:
+        if fcntl is not None:
+            os.close(self.handle)
+
+
+def _offset(identity: str) -> int:
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7])
+
+
 @contextmanager
 def lock_video(library: Path, identity: str) -> Iterator[bool]:
-    """Whether the video is free; it is locked until the context or the process ends.
-
-    The lock is on one byte of a file that stays empty; the identity determines the byte's offset.
-    """
-    if fcntl is None:
-        yield True
-        return
-    offset = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7])
-    path = library.with_name(f"{library.name}-claims")
+    """Whether the video is free; it is locked until the context or the process ends."""
+    locks = VideoLocks(library)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
-    try:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
-        except (BlockingIOError, PermissionError):
-            yield False
-        else:
-            yield True
+        yield locks.take(identity)
     finally:
-        os.close(handle)
+        locks.close()
 
 
 def journal_of(library: Path, identity: str) -> Path:

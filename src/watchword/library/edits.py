@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from watchword.captioning.description import Description, Segment, segment_from_dict, segment_to_dict
 from watchword.errors import WatchwordError
+from watchword.library import signatures
 from watchword.library.query import clean
 
 
@@ -44,6 +45,8 @@ def edit_segment(connection: sqlite3.Connection, video: int, number: int, text: 
         (caption, segment.best.confidence, json.dumps(segment_to_dict(segment)), row["id"]),
     )
     connection.execute("DELETE FROM vectors WHERE segment = ?", (row["id"],))
+    signatures.forget(connection, [row["id"]])
+    connection.execute("INSERT OR IGNORE INTO pending VALUES (?)", (row["id"],))
     best = "SELECT caption, confidence FROM segments WHERE video = ? AND lane = 'captions'"
     first = f"{best} ORDER BY confidence DESC, id LIMIT 1"
     connection.execute(f"UPDATE videos SET (caption, confidence) = ({first}) WHERE id = ?", (video, video))

@@ -6,11 +6,12 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from watchword.captioning.description import (
     Description,
@@ -23,16 +24,18 @@ from watchword.captioning.description import (
     segment_to_dict,
 )
 from watchword.errors import WatchwordError
+from watchword.library import signatures
 from watchword.library.database import Database, Hit, VideoRow
 from watchword.library.edits import INDEXES, edit_segment, with_edits
 from watchword.library.listing import NUM_EDITED, Listing
-from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, cosines, minilm, selects_of
+from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, minilm, read_vectors, selects_of
 from watchword.types import Cue, Lane
 from watchword.video import shown
 
 LANES: tuple[Lane, ...] = get_args(Lane)
 MAX_SPELLINGS = 32  # words that a prefix may stand for
-BATCH_SIZE = 256  # captions that are embedded before they are stored
+BATCH_SIZE = 1024  # captions that are embedded before they are stored
+NUM_RANKED = 5000  # matches of a query, the newest, that are ranked
 SNIPPET = 40  # words of a long text that are shown around a match
 HIT_COLUMNS = """
     segments.id, segments.video AS video, videos.name, segments.start AS start, segments.end, segments.caption,
@@ -42,6 +45,7 @@ HIT = f"""
     SELECT {HIT_COLUMNS}
     FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
+THERE = "SELECT id, caption FROM segments WHERE id IN (SELECT value FROM json_each(?))"
 OF_VIDEO = "video = ? AND lane = 'captions' ORDER BY"
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError)  # of stored JSON
 VIDEO_COLUMNS = f"""
@@ -125,6 +129,7 @@ class Library:
                 connection.execute(
                     f"INSERT INTO {index} (rowid, caption) SELECT id, caption FROM segments WHERE video = ?", (video,)
                 )
+            connection.execute("INSERT INTO pending SELECT id FROM segments WHERE video = ?", (video,))
             if explanation is not None:
                 content = zlib.compress(json.dumps(explanation, separators=(",", ":")).encode())
                 _insert(connection, "explanations", {"video": video, "content": content})
@@ -241,28 +246,38 @@ class Library:
         if semantic:
             return len(self._near(queries))
         with self.file.reading() as connection:
-            selects = selects_of(queries, "segments.id", lambda word: _beginning_with(connection, word))
+            selects = selects_of(queries, "stems.rowid AS id", lambda word: _beginning_with(connection, word))
             values = [value for _, some in selects for value in some]
-            united = " UNION ".join(select for select, _ in selects)
+            united = " UNION ".join(f"SELECT id FROM ({select})" for select, _ in selects)
             return int(connection.execute(f"SELECT count(*) FROM ({united})", values).fetchone()[0]) if selects else 0
 
     def _search_words(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
         mark = secrets.token_hex(8)  # no caption contains it
-        columns = (
-            f"{HIT_COLUMNS}, snippet(stems, 0, '{mark}', '{mark}', '…', {SNIPPET}) AS marked, -bm25(stems) AS score"
-        )
-        order = "ORDER BY score DESC, confidence DESC, video, start LIMIT ? OFFSET ?"
         with self.file.reading() as connection:
+            columns = "stems.rowid AS id, -bm25(stems) AS score"
             selects = selects_of(queries, columns, lambda word: _beginning_with(connection, word))
             if not selects:
                 return []
-            statement = f"{selects[0][0]} {order}"
-            if len(selects) > 1:  # a row that answers several queries is one hit
-                united = " UNION ALL ".join(select for select, _ in selects)
-                statement = f"WITH found AS MATERIALIZED ({united}) SELECT *, max(score) FROM found GROUP BY id {order}"
-            values = [value for _, some in selects for value in some]
-            rows = connection.execute(statement, (*values, limit, offset)).fetchall()
-            return [_hit(connection, row, _pieces(row["marked"], mark), row["score"]) for row in rows]
+            # The newest NUM_RANKED are ranked among themselves, then as many older ones: so pages share no hit.
+            ranked = NUM_RANKED * max(1, -(-(offset + limit) // NUM_RANKED))
+            block = f"(row_number() OVER (ORDER BY id DESC) - 1) / {NUM_RANKED}" if ranked > NUM_RANKED else "0"
+            united = " UNION ALL ".join(
+                f"SELECT id, score, {block} AS block FROM ({select} LIMIT {ranked})" for select, _ in selects
+            )
+            rows = connection.execute(
+                f"WITH found AS MATERIALIZED ({united}), "
+                "best AS (SELECT id, max(score) AS score, min(block) AS block FROM found GROUP BY id) "
+                "SELECT segments.id AS id, score FROM best JOIN segments ON segments.id = best.id "
+                "ORDER BY block, score DESC, confidence DESC, video, start LIMIT ? OFFSET ?",
+                (*(value for _, some in selects for value in some), limit, offset),
+            ).fetchall()
+            numbers = [row["id"] for row in rows]
+            marked = _marked(connection, queries, numbers, mark)
+            hits = [connection.execute(HIT, (number,)).fetchone() for number in numbers]
+            return [
+                _hit(connection, hit, _pieces(marked[row["id"]], mark), row["score"])
+                for hit, row in zip(hits, rows, strict=True)
+            ]
 
     def _search_semantic(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
         near = self._near(queries)[offset : offset + limit]
@@ -280,21 +295,20 @@ class Library:
         self.embed()
         encoder = self.encoder()
         (asked,) = encoder.encode([" ".join(query.text for query in wanted)])
-        lanes = [query.lane for query in wanted]
-        narrowed = "" if None in lanes else f"AND lane IN ({', '.join('?' * len(lanes))})"
+        lanes = [lane for query in wanted for lane in ([query.lane] if query.lane else LANES)]
         with self.file.reading() as connection:
             unwanted = [query.exclusion(lambda word: _beginning_with(connection, word)) for query in queries]
-            excluded = [expression for expression in unwanted if expression]
+            excluded = _matching(connection, [expression for expression in unwanted if expression])
+            near = signatures.candidates(connection, encoder.name, asked, lanes, signatures.NUM_CANDIDATES, excluded)
             rows = connection.execute(
                 "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
-                f"WHERE encoder = ? AND length(vector) = ? {narrowed}"  # a file from elsewhere may hold anything
-                + " AND segment NOT IN (SELECT rowid FROM stems WHERE stems MATCH ?)"
-                * len(excluded),
-                (encoder.name, len(as_bytes(asked)), *(lanes if narrowed else ()), *excluded),
+                "WHERE segment IN (SELECT value FROM json_each(?)) "
+                "AND encoder = ? AND length(vector) = ?",  # a file from elsewhere may hold anything
+                (json.dumps(near), encoder.name, len(as_bytes(asked))),
             ).fetchall()
         if not rows:
             return []
-        found = cosines(asked, [one["vector"] for one in rows])
+        found = read_vectors([row["vector"] for row in rows]) @ asked
         order = np.lexsort((-np.array([one["confidence"] for one in rows]), -found))  # by cosine, then by confidence
         return [(rows[row]["segment"], float(found[row])) for row in order if found[row] >= NEAR]
 
@@ -302,25 +316,48 @@ class Library:
         """Embeds captions that have no vector yet, and says how many. A semantic search does it first."""
         encoder = self.encoder()
         with self.file.reading() as connection:
+            former = {name for (name,) in connection.execute("SELECT DISTINCT encoder FROM signatures")}
+            missing = "id IN (SELECT segment FROM pending)"
+            if former != {encoder.name}:  # vectors of another encoder are replaced
+                missing = "id NOT IN (SELECT segment FROM vectors WHERE encoder = ?)"
+            named = (encoder.name,) * missing.count("?")
             rows = connection.execute(
-                "SELECT id, caption FROM segments "
-                "WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE segment = segments.id AND encoder = ?)",
-                (encoder.name,),
+                f"SELECT id, caption, lane FROM segments WHERE {missing} ORDER BY id", named
             ).fetchall()
-        segments: dict[str, list[int]] = {}
+        segments: dict[str, list[tuple[int, Lane]]] = {}
         for row in rows:  # equal captions are embedded once
-            segments.setdefault(row["caption"], []).append(row["id"])
-        captions = sorted(segments, key=len)  # of like length together
+            segments.setdefault(row["caption"], []).append((row["id"], row["lane"]))
+        captions = list(segments)  # neighbours share a block of signatures
         for start in range(0, len(captions), BATCH_SIZE):
             some = captions[start : start + BATCH_SIZE]
-            vectors = zip(some, map(as_bytes, encoder.encode(some)), strict=True)
-            with self.file.writing() as connection:  # a video may be removed in between
-                connection.executemany(
-                    "INSERT OR REPLACE INTO vectors SELECT id, ?, ? FROM segments WHERE id = ?",
-                    [(encoder.name, vector, segment) for caption, vector in vectors for segment in segments[caption]],
-                )
+            self._store(encoder, {caption: segments[caption] for caption in some}, encoder.encode(some))
             report(start + len(some), len(captions))
+        if former - {encoder.name}:
+            with self.file.writing() as connection:
+                connection.execute("DELETE FROM signatures WHERE encoder <> ?", (encoder.name,))
         return len(captions)
+
+    def _store(
+        self, encoder: Encoder, segments: Mapping[str, Sequence[tuple[int, Lane]]], vectors: NDArray[np.float32]
+    ) -> None:
+        """Vectors of captions, each with the segments that have it."""
+        with self.file.writing() as connection:
+            numbers = json.dumps([number for some in segments.values() for number, _ in some])
+            # a video may be removed, or a caption edited, while captions are encoded
+            now = dict(connection.execute(THERE, (numbers,)).fetchall())
+            kept = [
+                (one, row)
+                for row, (caption, some) in enumerate(segments.items())
+                for one in some
+                if now.get(one[0]) == caption
+            ]
+            connection.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)",
+                [(number, encoder.name, as_bytes(vectors[row])) for (number, _), row in kept],
+            )
+            signatures.put(connection, encoder.name, [one for one, _ in kept], vectors[[row for _, row in kept]])
+            stored = json.dumps([number for (number, _), _ in kept])
+            connection.execute("DELETE FROM pending WHERE segment IN (SELECT value FROM json_each(?))", (stored,))
 
 
 def _lanes_values(description: Description) -> dict[Lane, dict[str, Any]]:
@@ -337,6 +374,28 @@ def _beginning_with(connection: sqlite3.Connection, word: str) -> list[str]:
         "SELECT term FROM words WHERE term > ? AND term < ? LIMIT ?", (word, word + "\U0010ffff", MAX_SPELLINGS)
     )
     return [row["term"] for row in rows]
+
+
+def _matching(connection: sqlite3.Connection, expressions: Sequence[str]) -> NDArray[np.int64]:
+    """The segments that match any of them, sorted."""
+    select = "SELECT rowid FROM stems WHERE stems MATCH ?"
+    found = [number for one in expressions for (number,) in connection.execute(select, (one,))]
+    return np.unique(np.array(found, np.int64))
+
+
+def _marked(
+    connection: sqlite3.Connection, queries: Sequence[Query], segments: Sequence[int], mark: str
+) -> dict[int, str]:
+    """The caption of each segment, or a snippet, with marks around what the first query that it answers wants."""
+    columns = f"stems.rowid AS id, snippet(stems, 0, '{mark}', '{mark}', '…', {SNIPPET}) AS marked"
+    among = "stems.rowid BETWEEN ? AND ? AND +stems.rowid IN (SELECT value FROM json_each(?))"
+    found: dict[int, str] = {}
+    for select, values in reversed(
+        selects_of(queries, columns, lambda word: _beginning_with(connection, word), among) if segments else []
+    ):
+        places = (min(segments), max(segments), json.dumps(segments))
+        found |= {row["id"]: row["marked"] for row in connection.execute(select, (*values, *places))}
+    return found
 
 
 def _pieces(marked: str, mark: str) -> tuple[tuple[str, bool], ...]:
@@ -403,6 +462,8 @@ def _shown(name: str) -> str:
 
 def _delete(connection: sqlite3.Connection, video: int) -> bool:
     """Segments, explanation and vectors go with their video; the text indexes need the old rows first."""
+    numbers = [number for (number,) in connection.execute("SELECT id FROM segments WHERE video = ?", (video,))]
+    signatures.forget(connection, numbers)
     for index in INDEXES:
         connection.execute(
             f"INSERT INTO {index} ({index}, rowid, caption) SELECT 'delete', id, caption FROM segments WHERE video = ?",

@@ -105,8 +105,13 @@ Select = tuple[str, list[str]]  # SQL and its values
 ROWS = "stems JOIN segments ON segments.id = stems.rowid"
 
 
-def selects_of(queries: Sequence[Query], columns: str, beginning_with: Callable[[str], Sequence[str]]) -> list[Select]:
-    """A SELECT for each query that wants something: rows of videos in which the other queries match too."""
+def selects_of(
+    queries: Sequence[Query], columns: str, beginning_with: Callable[[str], Sequence[str]], among: str = ""
+) -> list[Select]:
+    """A SELECT for each query that wants something, the newest first: rows of videos where the other queries match too.
+
+    Columns are of `stems`; `among` is one more condition, whose values come last.
+    """
 
     def videos(expression: str, lane: Lane | None) -> Select:
         where, values = _matching(expression, lane)
@@ -121,8 +126,9 @@ def selects_of(queries: Sequence[Query], columns: str, beginning_with: Callable[
         for kind, some in (("IN", others), ("NOT IN", missing)):
             where += "".join(f" AND segments.video {kind} {select}" for select, _ in some)
             values += [value for _, more in some for value in more]
-        tables = f"{ROWS} JOIN videos ON videos.id = segments.video"
-        selects.append((f"SELECT {columns} FROM {tables} WHERE {where}", values))
+        tables = ROWS if "segments." in where else "stems"
+        where += f" AND {among}" if among else ""
+        selects.append((f"SELECT {columns} FROM {tables} WHERE {where} ORDER BY stems.rowid DESC", values))
     return selects
 
 
@@ -183,8 +189,6 @@ def as_bytes(vector: NDArray[np.float32]) -> bytes:
     return vector.astype("<f2").tobytes()
 
 
-def cosines(query: NDArray[np.float32], vectors: Sequence[bytes]) -> NDArray[np.float32]:
-    """Of a vector (D,) with stored ones."""
-    kept = np.frombuffer(b"".join(vectors), "<f2").reshape(len(vectors), -1).astype(np.float32)  # (n, D)
-    found: NDArray[np.float32] = kept @ query
-    return found
+def read_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+    """(n, D) of vectors of one length."""
+    return np.frombuffer(b"".join(vectors), "<f2").reshape(len(vectors), -1).astype(np.float32)
