@@ -21,7 +21,7 @@ from watchword.errors import WatchwordError
 from watchword.metrics import meteor
 from watchword.metrics.meteor import MeteorIndex, index, score, tables
 from watchword.metrics.meteor.align import EXACT, Candidates, align
-from watchword.metrics.meteor.arrays import java_hash
+from watchword.metrics.meteor.arrays import java_hash, ngram_keys, word_keys
 from watchword.metrics.meteor.normalise import normalise, stem
 from watchword.metrics.meteor.tables import Tables, load_tables
 
@@ -38,7 +38,7 @@ def golden(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def real_tables() -> Tables:
-    """METEOR's own tables; the first use on a machine takes some 20 s."""
+    """METEOR's own tables; the first use on a machine takes some seconds."""
     if not meteor.available():
         pytest.skip("METEOR's tables are not on this machine")
     return load_tables()
@@ -242,7 +242,7 @@ def test_stems_are_those_of_snowball_before_version_3() -> None:
 
 
 def search_one_pair(matches: list[tuple[int, int, int, int, int]], reference_length: int) -> tuple[int, list[int]]:
-    """The search of METRICS 3.4, written for one pair and to be read: chunks, and rows of the matches taken."""
+    """The search as a plain program for one pair: chunks, and rows of the matches taken."""
     covered = {
         (side, word): sum(m[side] <= word < m[side] + m[side + 1] for m in matches)
         for m0 in matches
@@ -358,6 +358,36 @@ def test_bounds_never_hide_the_best_reference(small: Tables, monkeypatch: pytest
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
+
+
+def test_the_table_is_the_same_however_its_pieces_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that come again, phrases on one side only, words in many pieces: against dictionaries."""
+    dice = random.Random(3)
+    phrases = [" ".join(dice.choices("ab c dé fgh i j klmno".split(), k=dice.randint(1, 3))) for _ in range(60)]
+    pairs = [(source, target) for source in dice.choices(phrases, k=40) for target in dice.choices(phrases, k=5)]
+    jar, table = write_tables(tmp_path) / "meteor-1.5.jar", tmp_path / "paraphrase-en.gz"
+    table.write_bytes(gzip.compress("".join(f"0.5\n{source}\n{target}\n" for source, target in pairs).encode()))
+    monkeypatch.setattr(tables, "PIECE_BYTES", 64)
+    monkeypatch.setattr(tables, "KNOWN_WORDS", 2)
+    (tmp_path / "index").mkdir()
+    tables.build(jar, table, tmp_path / "index", lambda doing, share: None)
+    (tmp_path / "index" / "hash.txt").write_text("x")
+    built = tables._open(tmp_path / "index").phrases
+    known = sorted({phrase for pair in pairs for phrase in pair})
+    keys = {phrase: ngram_keys(word_keys(phrase.split()), len(phrase.split())) for phrase in known}
+    number = {phrase: int(built.find(key)[0]) for phrase, key in keys.items()}
+    assert sorted(number.values()) == list(range(len(known)))
+    for phrase, at in number.items():
+        targets = [number[target] for source, target in pairs if source == phrase]
+        sources = [number[source] for source, target in pairs if target == phrase]
+        assert built.targets[built.target_starts[at] : built.target_starts[at + 1]].tolist() == targets
+        assert built.sources[built.source_starts[at] : built.source_starts[at + 1]].tolist() == sources
+
+
+def test_keys_that_begin_alike_are_put_in_order() -> None:
+    """Eight keys: their last four bits do not take part in the first sort."""
+    keys = np.array([19, 17, 2, 18, 17, 1, 19, 3], np.uint64)
+    assert tables._stable_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()
 
 
 def test_without_tables_there_is_one_clear_line_and_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

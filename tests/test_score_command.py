@@ -79,6 +79,12 @@ def test_scores_of_every_video_are_written(files: list[str], tmp_path: Path) -> 
         run(*files, "--per-video", str(tmp_path / "none" / "out.json"))
 
 
+def test_a_video_that_is_named_like_a_formula_is_text_in_a_spreadsheet(tmp_path: Path) -> None:
+    files = [written(tmp_path / "refs.json", {"=1+1": ["a dog"]}), written(tmp_path / "hyps.json", {"=1+1": "a dog"})]
+    run(*files, "--per-video", str(tmp_path / "out.csv"))
+    assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("'=1+1,")
+
+
 def test_missing_and_extra_videos_are_refused_unless_allowed(files: list[str], tmp_path: Path) -> None:
     some = written(tmp_path / "some.json", {"v1": "a man plays", "v9": "a"})
     with pytest.raises(WatchwordError, match=r"no caption for 'v2', 'v3'; no references for 'v9'"):

@@ -1,10 +1,10 @@
 """`watchword score`, `evaluate` and `compare`: captions against references, of files and of runs."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -15,9 +15,8 @@ from watchword.cli._shared import SCORES, Json, LengthPower, print_message, prin
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from watchword.metrics import Scores
+    from watchword.metrics.statistics import Comparison, Diversity, Interval
     from watchword.training.evaluation import System
     from watchword.training.run import Run
 
@@ -26,10 +25,14 @@ def score(
     references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[captions]}")],
     hypotheses: Annotated[Path, typer.Argument(help="COCO results, {id: caption} or JSON lines of video, caption")],
     split: Annotated[str | None, typer.Option(help="The split of captions.jsonl to score against.")] = None,
-    allow_missing: Annotated[bool, typer.Option(help="Score only the videos of both files.")] = False,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Score only the videos of both files.")
+    ] = False,
     per_video: Annotated[Path | None, typer.Option(help="Write the scores of every video here, .json or .csv.")] = None,
     train: Annotated[Path | None, typer.Option(help="Training captions, to count new captions.")] = None,
-    train_frequencies: Annotated[bool, typer.Option(help="Take CIDEr's document frequencies from --train.")] = False,
+    train_frequencies: Annotated[
+        bool, typer.Option("--train-frequencies", help="Take CIDEr's document frequencies from --train.")
+    ] = False,
     bootstrap: Annotated[int, typer.Option(help="Bootstrap samples for 95 % intervals.")] = 0,
     against: Annotated[Path | None, typer.Option(help="Other hypotheses, for a paired test.")] = None,
     as_json: Json = False,
@@ -53,70 +56,85 @@ def score(
     if per_video is not None:
         check_outputs([per_video], [path for path in (references, hypotheses, train, against) if path])
     known, said = match(read_references(references, split), read_hypotheses(hypotheses), allow_missing=allow_missing)
-    training = None
-    frequencies = None
+    training = frequencies = None
     if train is not None:
-        captions = read_training(train)
-        training = {video: tokenise(sentences, "line") for video, sentences in captions.items()}
-        if train_frequencies:
-            frequencies = document_frequencies(training, str(train.name))
+        training = {video: tokenise(captions, "line") for video, captions in read_training(train).items()}
+        frequencies = document_frequencies(training, train.name) if train_frequencies else None
     index = ReferenceIndex(known, frequencies)
     scores = index.score(said)
-    language = diversity(
-        tokenise(list(said.values())),
-        [tokens for sentences in training.values() for tokens in sentences] if training is not None else None,
-    )
-    intervals = intervals_of(scores, bootstrap) if bootstrap else {}
-    comparison = {}
+    old = [tokens for captions in training.values() for tokens in captions] if training is not None else None
+    report = ScoreReport(scores, diversity(tokenise(list(said.values())), old))
+    if bootstrap:
+        report.intervals = intervals_of(scores, bootstrap)
     if against is not None:
         _, others = match(known, read_hypotheses(against), allow_missing=allow_missing)
         if len(others) < len(known):
             raise WatchwordError(f"{against} misses some of the {len(known)} videos: a paired test needs all of them")
-        comparison = compare(scores, index.score(others), bootstrap or 1000)
+        report.comparison = compare(scores, index.score(others), bootstrap or 1000)
     if per_video is not None:
         _write(per_video, scores)
     if not meteor_available():
         Console(stderr=True, highlight=False).print(f"[yellow]watchword:[/] {escape(NO_METEOR)}", soft_wrap=True)
     if as_json:
-        answer: dict[str, Any] = dict(scores.corpus)
-        if bootstrap:
-            answer["intervals"] = {name: [each.low, each.high] for name, each in intervals.items()}
-        if comparison:
-            answer["against"] = {name: asdict(each) for name, each in comparison.items()}
-        if train is not None:
-            answer["diversity"] = asdict(language)
-        print(json.dumps(answer))
-        signature = "; ".join(f"{name}: {value}" for name, value in scores.signature.items())
-        Console(stderr=True, highlight=False).print(signature, soft_wrap=True, markup=False)
-        return
-    table = Table(
-        "metric (x100)",
-        "score",
-        *(["95 % interval"] if intervals else []),
-        *(["difference", "95 % interval", "p"] if comparison else []),
-    )
-    for name, value in scores.corpus.items():
-        cells = [SCORES[name], f"{100 * value:.1f}"]
-        if intervals:
-            cells.append(f"{100 * intervals[name].low:.1f} to {100 * intervals[name].high:.1f}")
-        if comparison:
-            paired = comparison[name]
-            cells.append(f"{100 * paired.difference:+.1f}")
-            cells += [f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}", f"{paired.p_value:.3f}"]
-        table.add_row(*cells)
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(
-        f"words per caption {language.mean_length:.1f}, vocabulary {language.vocabulary}, "
-        f"distinct-1 {language.distinct_1:.3f}, distinct-2 {language.distinct_2:.3f}, "
-        f"distinct captions {language.different:.1%}"
-        + (f", new to the training set {language.novel:.1%}" if language.novel is not None else ""),
-        soft_wrap=True,
-    )
-    if comparison:
-        console.print("difference to --against: paired bootstrap; p: approximate randomisation", soft_wrap=True)
-    signature = "; ".join(f"{name}: {value}" for name, value in scores.signature.items())
-    console.print(signature, soft_wrap=True, markup=False)
+        print(json.dumps(report.values()))
+        Console(stderr=True, highlight=False).print(report.signature, soft_wrap=True, markup=False)
+    else:
+        report.print()
+
+
+@dataclass
+class ScoreReport:
+    """What `watchword score` prints."""
+
+    scores: "Scores"
+    diversity: "Diversity"
+    intervals: "Mapping[str, Interval]" = field(default_factory=dict)  # by metric, with --bootstrap
+    comparison: "Mapping[str, Comparison]" = field(default_factory=dict)  # by metric, with --against
+
+    @property
+    def signature(self) -> str:
+        return "; ".join(f"{name}: {value}" for name, value in self.scores.signature.items())
+
+    def values(self) -> dict[str, Any]:
+        """For JSON."""
+        values: dict[str, Any] = dict(self.scores.corpus)
+        if self.intervals:
+            values["intervals"] = {name: [each.low, each.high] for name, each in self.intervals.items()}
+        if self.comparison:
+            values["against"] = {name: asdict(each) for name, each in self.comparison.items()}
+        if self.diversity.novel is not None:
+            values["diversity"] = asdict(self.diversity)
+        return values
+
+    def print(self) -> None:
+        console = Console(highlight=False)
+        console.print(self._table())
+        words = self.diversity
+        novel = f", new to the training set {words.novel:.1%}" if words.novel is not None else ""
+        console.print(
+            f"words per caption {words.mean_length:.1f}, vocabulary {words.vocabulary}, "
+            f"distinct-1 {words.distinct_1:.3f}, distinct-2 {words.distinct_2:.3f}, "
+            f"distinct captions {words.different:.1%}{novel}",
+            soft_wrap=True,
+        )
+        if self.comparison:
+            console.print("difference to --against: paired bootstrap; p: approximate randomisation", soft_wrap=True)
+        console.print(self.signature, soft_wrap=True, markup=False)
+
+    def _table(self) -> Table:
+        headings = ["95 % interval"] if self.intervals else []
+        headings += ["difference", "95 % interval", "p"] if self.comparison else []
+        table = Table("metric (x100)", "score", *headings)
+        for name, value in self.scores.corpus.items():
+            cells = [SCORES[name], f"{100 * value:.1f}"]
+            if self.intervals:
+                cells.append(f"{100 * self.intervals[name].low:.1f} to {100 * self.intervals[name].high:.1f}")
+            if self.comparison:
+                paired = self.comparison[name]
+                cells.append(f"{100 * paired.difference:+.1f}")
+                cells += [f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}", f"{paired.p_value:.3f}"]
+            table.add_row(*cells)
+        return table
 
 
 def _write(path: Path, scores: "Scores") -> None:
@@ -124,18 +142,20 @@ def _write(path: Path, scores: "Scores") -> None:
     import csv
     import io
 
+    from watchword.atomic_io import write_whole
+    from watchword.captioning.writers import plain_cell
+
     names = list(scores.per_video)
     rows = [(video, [float(scores.per_video[name][row]) for name in names]) for row, video in enumerate(scores.videos)]
     if path.suffix == ".csv":
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows([["video", *names], *([video, *row] for video, row in rows)])
+        csv.writer(text, lineterminator="\n").writerows(
+            [["video", *names], *([plain_cell(video), *row] for video, row in rows)]
+        )
         content = text.getvalue()
     else:
         content = json.dumps({video: dict(zip(names, row, strict=True)) for video, row in rows}, indent=1)
-    try:
-        path.write_text(content, "utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise WatchwordError(f"cannot write {path}: {error.strerror or error}") from error
+    write_whole(path, content.encode("utf-8", "backslashreplace"))
 
 
 def evaluate(
@@ -144,6 +164,10 @@ def evaluate(
     beam: Annotated[int, typer.Option(min=1, help="Beam size; 1 is greedy decoding.")] = 5,
     length_power: LengthPower = 0.5,
     mbr_samples: Annotated[int, typer.Option(min=0, help="Samples of MBR decoding; 0: beam search alone.")] = 0,
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        typer.Option(help="Of products on the CPU; bfloat16 is faster on one that has it."),
+    ] = "float32",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the results; default: the first run.")
     ] = None,
@@ -164,13 +188,15 @@ def evaluate(
     from watchword.data.benchmarks import share_text
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
+    from watchword.training.precision import choose_precision
     from watchword.training.run import Run
 
+    choose_precision(precision)  # refuses what this processor does not have
     loaded = [Run(folder) for folder in runs]
     for run in loaded:
         if place := run.unfinished():
             print_warning(f"the training of {run.folder} is not finished ({place}): its best weights so far are scored")
-    search = Search(beam, length_power, loaded[0].recipe.data.max_words, mbr_samples)
+    search = Search(beam, length_power, loaded[0].recipe.data.max_words, mbr_samples, precision)
     with bar(transient=True) as progress:
         task = progress.add_task(f"captioning {split}", total=None)
 

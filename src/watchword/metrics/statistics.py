@@ -1,4 +1,4 @@
-"""How sure a score is, whether two differ, and how rich the language of a set of captions is."""
+"""Intervals of scores, paired tests of two systems, and measures of the diversity of captions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

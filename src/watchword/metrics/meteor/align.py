@@ -1,4 +1,4 @@
-"""METEOR's alignment of a hypothesis with a reference, for many pairs at once (METRICS 3.4).
+"""METEOR's alignment of a hypothesis with a reference, for many pairs at once.
 
 The search is a beam from left to right over the reference's words. All pairs take a step together: their partial
 alignments lie side by side in flat arrays, a pair's own in the order that the beam gives them. Every quirk of the

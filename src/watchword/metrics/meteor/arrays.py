@@ -60,10 +60,30 @@ def powers(base: int, count: int) -> tuple[Array, Array]:
 
 def polynomials(values: Array, begins: Array, ends: Array, powers: Array, inverse: Array) -> Array:
     """Mixed polynomial of each range [begin, end) of values."""
+    return parts(running_sums(values, powers), begins, ends, inverse)
+
+
+def running_sums(values: Array, powers: Array) -> Array:
+    """Of the terms of the polynomial of all values: (values + 1,)."""
     sums = np.empty(values.size + 1, np.uint64)
     sums[0] = 0
-    np.cumsum((values.astype(np.uint64) + np.uint64(1)) * powers[: values.size], out=sums[1:])
+    terms = values.astype(np.uint64)
+    terms += np.uint64(1)
+    terms *= powers[: values.size]
+    np.cumsum(terms, out=sums[1:])
+    return sums
+
+
+def parts(sums: Array, begins: Array, ends: Array, inverse: Array) -> Array:
+    """The mixed polynomial of each range [begin, end)."""
     return _mix((sums[ends] - sums[begins]) * inverse[begins])
+
+
+def changes(values: Array) -> Array:
+    """Where a value differs from the one before it."""
+    new = np.ones(values.size, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new
 
 
 def ngram_keys(keys: Array, length: int) -> Array:

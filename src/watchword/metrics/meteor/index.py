@@ -1,4 +1,4 @@
-"""All references of all videos, indexed once, so that a hypothesis finds every possible match in one go.
+"""All references of all videos, indexed once, so that one lookup finds all possible matches of a hypothesis.
 
 The index says where in a video's references each unit (word or phrase) stands. The units related to those of a
 hypothesis, looked up there, are its candidate matches with all references at once. Then a bound on the score says

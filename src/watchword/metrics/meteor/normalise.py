@@ -1,4 +1,4 @@
-"""METEOR's own normalisation and stems: what it does to a line before it matches words (METRICS 3.2).
+"""METEOR's own normalisation and stems: what it does to a line before it matches words.
 
 Moses-like tokenisation with fixed character ranges, then lower case. Found black-box, character by character, so the
 character classes are METEOR's, not Unicode's. Stems and base forms are those of METEOR 1.5.

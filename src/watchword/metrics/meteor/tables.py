@@ -24,7 +24,17 @@ import numpy as np
 
 from watchword.downloads import PackagedFile, cache_folder, sha256_of
 from watchword.errors import WatchwordError
-from watchword.metrics.meteor.arrays import LETTER_BASE, WORD_BASE, Array, polynomials, powers, word_keys
+from watchword.metrics.meteor.arrays import (
+    LETTER_BASE,
+    WORD_BASE,
+    Array,
+    changes,
+    parts,
+    powers,
+    running_sums,
+    spread,
+    word_keys,
+)
 from watchword.metrics.meteor.normalise import base_forms
 
 log = logging.getLogger(__name__)
@@ -170,22 +180,27 @@ class Phrases:
     source_ranks: Array  # (pairs,) int32: at which place of the source's targets the phrase stands
 
     def find(self, keys: Array) -> Array:
-        """Phrase ids, -1 where the table does not have the phrase.
+        """Phrase ids, -1 where the table does not have the phrase."""
+        return find_keys(self.keys, self.buckets, keys)
 
-        Keys are spread evenly, so their leading bits say nearly where they are: quicker than a binary search.
-        """
-        bits = (self.buckets.size - 1).bit_length() - 1
-        bucket = (keys >> np.uint64(64 - bits)).astype(np.int64)
-        place, end = self.buckets[bucket], self.buckets[bucket + 1]
-        found = np.full(keys.shape, -1, np.int32)
-        left = np.flatnonzero(place < end)
-        while left.size:
-            here = place[left]
-            hit = self.keys[here] == keys[left]
-            found[left[hit]] = here[hit]
-            left = left[~hit & (here + 1 < end[left])]
-            place[left] += 1
-        return found
+
+def find_keys(sorted_keys: Array, buckets: Array, keys: Array) -> Array:
+    """The place of each key, -1 where it is not.
+
+    Keys are spread evenly, so their leading bits say nearly where they are: quicker than a binary search.
+    """
+    bits = (buckets.size - 1).bit_length() - 1
+    bucket = (keys >> np.uint64(64 - bits)).astype(np.int64)
+    place, end = buckets[bucket], buckets[bucket + 1]
+    found = np.full(keys.shape, -1, np.int32)
+    left = np.flatnonzero(place < end)
+    while left.size:
+        here = place[left]
+        hit = sorted_keys[here] == keys[left]
+        found[left[hit]] = here[hit]
+        left = left[~hit & (here + 1 < end[left])]
+        place[left] += 1
+    return found
 
 
 @dataclass(frozen=True)
@@ -234,14 +249,14 @@ def _announce() -> Progress:
     def progress(doing: str, share: float) -> None:
         if not told:
             told.append(doing)
-            log.warning("indexing METEOR's tables, once (about 15 seconds)")
+            log.warning("indexing METEOR's tables, once (some seconds)")
 
     return progress
 
 
 @contextlib.contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """Holds a lock that dies with its process. Where there are none, two builders do the work twice, no harm done."""
+    """Holds a lock that ends with its process. Without locks two processes build the same tables twice."""
     try:
         import fcntl
     except ImportError:
@@ -286,26 +301,36 @@ def _open(folder: Path) -> Tables:
 # --- from METEOR's two files to the arrays: once, in pieces, with numpy ----------------------------------------------
 
 
-PIECE_BYTES = 1 << 22
+PIECE_BYTES = 1 << 20  # arrays of a piece stay in the processor's cache
+KNOWN_WORDS = 1 << 18  # places of a table of words that were seen
 _SPACE, _NEWLINE = 32, 10
 
 
 def build(jar: Path, paraphrases: Path, folder: Path, progress: Callable[[str, float], None]) -> None:
     """Writes every array into an empty folder."""
-    sources, targets, vocabulary = _read_pairs(paraphrases, progress)
+    pairs = _read_pairs(paraphrases, progress)
     progress("METEOR: sorting the paraphrase table", 0.0)
-    _save_phrases(sources, targets, folder)
+    _save_phrases(pairs, folder)
     progress("METEOR: reading the word lists", 0.0)
-    _save_words(jar, vocabulary, folder)
+    _save_words(jar, pairs.vocabulary, folder)
 
 
-def _read_pairs(path: Path, progress: Callable[[str, float], None]) -> tuple[Array, Array, set[str]]:
-    """Phrase numbers of all sources and targets in file order, and the vocabulary."""
+@dataclass(frozen=True)
+class _Pairs:
+    """The paraphrase table in file order. The pairs of a source stand together: a run."""
+
+    sources: Array  # (runs,) phrase numbers
+    lengths: Array  # (runs,) pairs
+    targets: Array  # (pairs,)
+    vocabulary: set[str]
+
+
+def _read_pairs(path: Path, progress: Callable[[str, float], None]) -> _Pairs:
     letter_powers = powers(LETTER_BASE, PIECE_BYTES)
     word_powers = powers(WORD_BASE, PIECE_BYTES // 2)
-    sources: list[Array] = []
-    targets: list[Array] = []
-    seen, vocabulary = np.empty(0, np.uint64), set[str]()
+    columns: list[list[Array]] = [[np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.uint64)]]
+    vocabulary: dict[int, str] = {}
+    seen = np.zeros(KNOWN_WORDS, np.uint64)
     size = max(1, path.stat().st_size)
     with path.open("rb") as file:
         for text in _whole_triples(gzip.GzipFile(fileobj=file)):
@@ -314,28 +339,42 @@ def _read_pairs(path: Path, progress: Callable[[str, float], None]) -> tuple[Arr
                 word_powers = powers(WORD_BASE, text.size + 1)
             ends = np.flatnonzero((text == _SPACE) | (text == _NEWLINE))
             begins = np.append(0, ends[:-1] + 1)
-            last_of_line = text[ends] == _NEWLINE
-            line = np.cumsum(last_of_line) - last_of_line
-            kept = (line % 3 > 0) & (ends > begins)  # line triples: probability, source, target
-            begins, ends, line = begins[kept], ends[kept], line[kept]
-            words = polynomials(text, begins, ends, *letter_powers)
-            first = np.flatnonzero(np.diff(line, prepend=-1))
-            phrases = polynomials(words, first, np.append(first[1:], words.size), *word_powers)
-            if phrases.size % 2:
-                raise WatchwordError(f"{path} is not a METEOR paraphrase table: a phrase is empty")
-            sources.append(phrases[0::2])
-            targets.append(phrases[1::2])
-            distinct, example = np.unique(words, return_index=True)
-            new = ~np.isin(distinct, seen, assume_unique=True)
-            seen = np.concatenate([seen, distinct[new]])
-            vocabulary.update(
-                text[begins[at] : ends[at]].tobytes().decode("utf-8", "replace") for at in example[new].tolist()
-            )
+            if (ends == begins).any():
+                raise WatchwordError(f"{path} is not a METEOR paraphrase table: a word is empty")
+            # Lines: probability, source, target. Of the sources of a run the first is read.
+            stops = np.flatnonzero(text[ends] == _NEWLINE) + 1  # of each line: the word after its last
+            starts = np.append(0, stops[:-1])
+            sums = running_sums(text, letter_powers[0])
+            is_new = changes(parts(sums, begins[starts[1::3]], ends[stops[1::3] - 1], letter_powers[1]))
+            is_read = np.ones(stops.size, np.bool_)
+            is_read[0::3], is_read[1::3] = False, is_new
+            chosen = np.repeat(is_read, stops - starts)
+            begins, ends = begins[chosen], ends[chosen]
+            words = parts(sums, begins, ends, letter_powers[1])
+            lengths = (stops - starts)[is_read]
+            stops = np.cumsum(lengths)
+            phrases = parts(running_sums(words, word_powers[0]), stops - lengths, stops, word_powers[1])
+            is_source = (np.arange(is_read.size) % 3 == 1)[is_read]
+            runs = np.diff(np.flatnonzero(is_new), append=is_new.size)
+            for column, values in zip(columns, (phrases[is_source], runs, phrases[~is_source]), strict=True):
+                column.append(values)
+            for at in _unseen(words, seen).tolist():
+                word = text[begins[at] : ends[at]].tobytes().decode("utf-8", "replace")
+                if vocabulary.setdefault(int(words[at]), word) != word:
+                    raise WatchwordError(f"cannot index {path}: two words have one number")  # has not happened
             progress("METEOR: reading the paraphrase table, once", file.tell() / size)
-    if len(vocabulary) != seen.size:
-        raise WatchwordError(f"cannot index {path}: two words have one number")  # has not happened
-    empty = [np.empty(0, np.uint64)]
-    return np.concatenate(sources or empty), np.concatenate(targets or empty), vocabulary
+    sources, lengths, targets = (np.concatenate(column) for column in columns)
+    return _Pairs(sources, lengths, targets, set(vocabulary.values()))
+
+
+def _unseen(words: Array, seen: Array) -> Array:
+    """Places of words that `seen`, a word at each place, may not have; they take their places in it."""
+    slots = (words & np.uint64(seen.size - 1)).astype(np.int64)
+    new = np.flatnonzero(seen[slots] != words)
+    _, first = np.unique(words[new], return_index=True)
+    seen[slots[new]] = words[new]
+    places: Array = new[first]
+    return places
 
 
 def _whole_triples(file: gzip.GzipFile) -> Iterator[Array]:
@@ -353,26 +392,58 @@ def _whole_triples(file: gzip.GzipFile) -> Iterator[Array]:
         raise WatchwordError("the METEOR paraphrase table ends in the middle of an entry")
 
 
-def _save_phrases(sources: Array, targets: Array, folder: Path) -> None:
-    keys, numbers = np.unique(np.concatenate([sources, targets]), return_inverse=True)
-    source, target = np.split(numbers.astype(np.int32), 2)
+def _save_phrases(pairs: _Pairs, folder: Path) -> None:
+    targets, lengths = pairs.targets, pairs.lengths
+    by_target = _stable_order(targets)
+    own = targets[by_target]
+    first = np.flatnonzero(changes(own))
+    own, num_sources = own[first], np.diff(first, append=targets.size)  # each once
+    new = np.unique(pairs.sources)
+    place = np.searchsorted(own, new)
+    is_new = np.append(own, ~new[-1:])[place] != new  # no target; after the last there is nothing equal
+    new, place = new[is_new], place[is_new]
+    keys = np.insert(own, place, new)
     np.save(folder / "phrase_keys.npy", keys)
     bits = max(1, keys.size.bit_length() - 1)
     edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-    np.save(folder / "phrase_buckets.npy", np.append(np.searchsorted(keys, edges), keys.size).astype(np.int32))
+    buckets = np.append(np.searchsorted(keys, edges), keys.size).astype(np.int32)
+    np.save(folder / "phrase_buckets.npy", buckets)
+    number = (np.arange(own.size) + np.searchsorted(new, own)).astype(np.int32)  # of each target among all phrases
+    target = np.empty(targets.size, np.int32)
+    target[by_target] = np.repeat(number, num_sources)
+    run = find_keys(keys, buckets, pairs.sources)
+    source = np.repeat(run, lengths)
 
-    def starts(of: Array) -> Array:
-        return np.append(0, np.cumsum(np.bincount(of, minlength=keys.size))).astype(np.int32)
+    def starts(of: Array, counts: Array) -> Array:
+        return np.append(0, np.cumsum(np.bincount(of, counts, minlength=keys.size).astype(np.int64))).astype(np.int32)
 
-    by_source, target_starts = np.argsort(source, kind="stable"), starts(source)
+    order = np.argsort(run, kind="stable")
+    by_source, _ = spread((np.cumsum(lengths) - lengths)[order], lengths[order])
+    target_starts = starts(run, lengths)
     np.save(folder / "target_starts.npy", target_starts)
     np.save(folder / "targets.npy", target[by_source])
     ranks = np.empty(source.size, np.int32)
     ranks[by_source] = np.arange(source.size, dtype=np.int32) - target_starts[source[by_source]]
-    by_target = np.argsort(target, kind="stable")
-    np.save(folder / "source_starts.npy", starts(target))
+    np.save(folder / "source_starts.npy", starts(number, num_sources))
     np.save(folder / "sources.npy", source[by_target])
     np.save(folder / "source_ranks.npy", ranks[by_target])
+
+
+def _stable_order(keys: Array) -> Array:
+    """As a stable `argsort`, of keys that are spread evenly.
+
+    Leading bits of a key and its place are sorted as one integer, which is quicker; the few keys that share these bits
+    are then put in order.
+    """
+    low = np.uint64((1 << max(1, keys.size).bit_length()) - 1)
+    order: Array = (np.sort((keys & ~low) | np.arange(keys.size, dtype=np.uint64)) & low).view(np.int64)
+    found = keys[order]
+    lead = found & ~low
+    mixed = np.flatnonzero((found[1:] != found[:-1]) & (lead[1:] == lead[:-1]))
+    for one in np.unique(lead[mixed]):
+        begin, end = np.searchsorted(lead, one), np.searchsorted(lead, one, "right")
+        order[begin:end] = order[begin:end][np.argsort(found[begin:end], kind="stable")]
+    return order
 
 
 def _save_words(jar: Path, vocabulary: set[str], folder: Path) -> None:
