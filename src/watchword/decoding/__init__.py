@@ -4,6 +4,7 @@ from watchword.decoding.search import (
     Hypotheses,
     StepModel,
     TeacherForced,
+    UnrolledModel,
     arithmetic_sample,
     beam,
     expand_state,
@@ -12,10 +13,11 @@ from watchword.decoding.search import (
     ngram_similarity,
     rescore,
     sample,
+    stack_attention,
     teacher_force,
     without_end,
 )
-from watchword.decoding.step_models import Ensemble, RepetitionFilter
+from watchword.decoding.step_models import Ensemble, RepetitionFilter, networks
 
 __all__ = [
     "Ensemble",
@@ -23,14 +25,17 @@ __all__ = [
     "RepetitionFilter",
     "StepModel",
     "TeacherForced",
+    "UnrolledModel",
     "arithmetic_sample",
     "beam",
     "expand_state",
     "greedy",
     "mbr_decode",
+    "networks",
     "ngram_similarity",
     "rescore",
     "sample",
+    "stack_attention",
     "teacher_force",
     "without_end",
 ]

@@ -6,12 +6,13 @@ probabilities of its words and EOS, divided by length ** length_power.
 MBR decoding (minimum Bayes risk) takes the candidate that agrees best with captions sampled from the model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step, Streams, reorder
 
@@ -40,6 +41,18 @@ class TeacherForced:
     attention: dict[str, Tensor]  # stream -> (B, S, T, F, N); empty unless asked for
 
 
+@runtime_checkable
+class UnrolledModel(StepModel, Protocol):
+    """A step model that reads given captions faster than word by word."""
+
+    def unroll(self, words: Tensor, memory: Memory, state: State, keep_attention: bool) -> TeacherForced: ...
+
+
+def stack_attention(steps: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The attention of each word, (B, S, F, N), as one tensor a stream, (B, S, T, F, N)."""
+    return {name: torch.stack([one[name] for one in steps], 2) for name in steps[0]}
+
+
 def expand_state(state: State, num_captions: int) -> State:
     """The state before the first word, (B, 1, ...), for S captions a video: a view, nothing is copied."""
     return {name: tensor.expand(-1, num_captions, *tensor.shape[2:]) for name, tensor in state.items()}
@@ -59,20 +72,18 @@ def teacher_force(
     """
     memory, state = model.encode(streams)
     state = expand_state(state, captions.shape[1])
+    if replace is None and isinstance(model, UnrolledModel):
+        return model.unroll(pad(captions[:, :, :-1], (1, 0), value=BOS), memory, state, keep_attention)
     words = torch.full_like(captions[:, :, 0], BOS)
     outputs, attentions = [], []
     for time in range(captions.shape[2]):
         step = model.step(words, memory, state)
         outputs.append(step.outputs)
-        if keep_attention:
-            attentions.append(step.attention)
+        attentions.append(step.attention if keep_attention else {})
         state, words = step.state, captions[:, :, time]
         if replace is not None:
             words = replace(step.outputs, words)
-    attention = {}
-    if keep_attention:
-        attention = {name: torch.stack([one[name] for one in attentions], 2) for name in attentions[0]}
-    return TeacherForced(torch.stack(outputs, 2), attention)
+    return TeacherForced(torch.stack(outputs, 2), stack_attention(attentions))
 
 
 def rescore(model: StepModel, streams: Streams, captions: Tensor, length_power: float = 0.0) -> Tensor:
@@ -209,11 +220,14 @@ def beam(
         scores, kept = candidates.masked_fill(ends, float("-inf")).topk(min(width, candidates.shape[1]), 1)
         words, parent = words.gather(1, kept), parent.gather(1, kept)
         captions = torch.gather(longer, 1, kept.unsqueeze(-1).expand(-1, -1, max_words))
-        could_reach = scores[:, 0] / (max_words if length_power > 0 else 1) ** length_power
-        going = could_reach > pool_scores[:, num_best - 1]
+        could_reach = scores / (max_words if length_power > 0 else 1) ** length_power
+        hopeful = could_reach > pool_scores[:, num_best - 1 : num_best]  # the first of a beam, which is sorted
+        going = hopeful[:, 0]
         if time + 1 == max_words or not bool(going.any()):
             break
-        state = reorder(step.state, parent)
+        most = int(hopeful.sum(1).max())
+        words, scores, captions = words[:, :most], scores[:, :most], captions[:, :most]
+        state = reorder(step.state, parent[:, :most])
         if not bool(going.all()):
             rows = going.nonzero().squeeze(1)
             videos, words, scores, captions = videos[rows], words[rows], scores[rows], captions[rows]
@@ -235,24 +249,58 @@ def arithmetic_sample(model: StepModel, streams: Streams, num_captions: int, max
     All captions lie side by side on the unit interval, each as wide as its probability, in the order of their token
     numbers. The captions at S evenly spaced points are taken. They represent the distribution better than S random
     draws, and do not depend on the other videos of the batch.
+
+    Captions that begin with the same words are one row for the model until they part; they lie side by side.
     """
-    batch = next(iter(streams.values())).mask
-    points = (torch.arange(num_captions, dtype=torch.float64, device=batch.device) + 0.5) / num_captions
-    points = points.repeat(len(batch), 1)  # (B, S)
+    memory, state = model.encode(streams)  # (B, 1, ...), later (B, R, ...) with one row for each beginning
+    mask = next(iter(streams.values())).mask
+    batch, device = len(mask), mask.device
+    points = (torch.arange(num_captions, dtype=torch.float64, device=device) + 0.5) / num_captions
+    points = points.repeat(batch, 1)  # (B, S)
+    words = torch.full((batch, 1), BOS, device=device)
+    row = torch.zeros((batch, num_captions), dtype=torch.long, device=device)  # of each caption
+    ended = torch.zeros_like(row, dtype=torch.bool)
+    scores = torch.zeros(row.shape, device=device)
+    captions = torch.full((batch, num_captions, max_words), PAD, device=device)
+    for time in range(max_words):
+        step = model.step(words, memory, state)
+        log_probs = model.log_probabilities(step.outputs)
+        chosen, points = _at_points(log_probs if time else without_end(log_probs), row, points)
+        said = log_probs.flatten(1).gather(1, row * log_probs.shape[-1] + chosen)
+        scores += said.masked_fill(ended, 0)
+        captions[:, :, time] = chosen.masked_fill(ended, PAD)
+        ended |= chosen == EOS
+        if bool(ended.all()):
+            break
+        beginnings = pad((row * log_probs.shape[-1] + chosen).masked_fill(ended, -1), (1, 0), value=-1)
+        first = (beginnings[:, 1:] != beginnings[:, :-1]) & ~ended  # of the captions with this beginning
+        parent, row = row, (first.cumsum(1) - 1).clamp(min=0)
+        video, caption = first.nonzero(as_tuple=True)
+        index = torch.zeros((batch, int(row.max()) + 1), dtype=torch.long, device=device)
+        words = torch.full_like(index, BOS)
+        index[video, row[video, caption]] = parent[video, caption]
+        words[video, row[video, caption]] = chosen[video, caption]
+        state = reorder(step.state, index)
+    return Hypotheses(captions[..., : time + 1], scores)
 
-    def choose(log_probs: Tensor, columns: Tensor | None) -> Tensor:
-        if columns is None:
-            log_probs, columns = without_end(log_probs), torch.arange(num_captions, device=batch.device)
-        widths = log_probs.exp()  # (B, S, V)
-        ends = widths.cumsum(-1, dtype=torch.float64)
-        sought = points[:, columns] * ends[..., -1]
-        words = torch.searchsorted(ends, sought.unsqueeze(-1), right=True)  # never a word of probability 0
-        width = widths.gather(-1, words).squeeze(-1).double()
-        start = ends.gather(-1, words).squeeze(-1) - width
-        points[:, columns] = ((sought - start) / width).clamp(0, 1 - 1e-9)
-        return words.squeeze(-1)
 
-    return _walk(model, streams, num_captions, max_words, choose)
+def _at_points(log_probs: Tensor, row: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    """The word of each caption (B, S) in whose interval its point lies, and where in that interval.
+
+    log_probs (B, R, V) of the beginnings, of which each caption has one: row (B, S).
+    """
+    num_words = log_probs.shape[-1]
+    ends = log_probs.exp().cumsum(-1, dtype=torch.float64)
+    total = ends[..., -1:].clone()
+    ends /= total
+    # one line for all beginnings of all videos: each lies 2 above the one before
+    above = 2 * torch.arange(total.numel(), dtype=torch.float64, device=ends.device).view(total.shape)
+    sought = points + above.squeeze(-1).gather(1, row)
+    words = torch.searchsorted((ends + above).flatten(), sought.flatten(), right=True).view(row.shape) % num_words
+    index = row * num_words + words  # never a word of probability 0
+    width = log_probs.flatten(1).gather(1, index).exp().double() / total.squeeze(-1).gather(1, row)
+    start = ends.flatten(1).gather(1, index) - width
+    return words, ((points - start) / width).clamp(0, 1 - 1e-9)
 
 
 def mbr_decode(
@@ -301,7 +349,7 @@ def ngram_similarity(some: Tensor, others: Tensor, content: Sequence[float] | No
 
 def _grams(captions: Tensor, weights: Tensor, order: int) -> tuple[Tensor, Tensor]:
     """The n-grams of captions (B, S, T), one number each, and their squared weights: 0 beyond the end."""
-    grams = torch.nn.functional.pad(captions, (0, order - 1), value=PAD).unfold(-1, order, 1)
+    grams = pad(captions, (0, order - 1), value=PAD).unfold(-1, order, 1)
     digits = len(weights) ** torch.arange(order, device=captions.device)
     heavy = weights[grams].amax(-1).square()
     return (grams * digits).sum(-1), heavy.masked_fill((grams == PAD).any(-1), 0)

@@ -5,7 +5,7 @@ from functools import reduce
 from math import log
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from watchword.decoding.search import StepModel
 from watchword.tensors import EOS, Memory, State, Step, Streams
@@ -36,16 +36,16 @@ class RepetitionFilter:
         tokens = torch.cat([state[TOKENS], words.unsqueeze(-1)], -1)  # (B, S, T) from BOS to the last word
         own = {name: tensor for name, tensor in state.items() if name != TOKENS}
         step = self.model.step(words, memory, own)
-        log_probs = self.model.log_probabilities(step.outputs)  # (B, S, V)
-        forbidden = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(-1, words.unsqueeze(-1), True)
+        outputs = self.model.log_probabilities(step.outputs)  # (B, S, V)
+        forbidden = words.unsqueeze(-1)
         if tokens.shape[-1] >= self.ngram:
             grams = tokens.unfold(-1, self.ngram, 1)  # (B, S, T - n + 1, n)
             # an earlier n-gram that begins with the last tokens
             repeated = (grams[..., :-1] == tokens[..., None, 1 - self.ngram :]).all(-1)
-            count = torch.zeros_like(log_probs).scatter_add_(-1, grams[..., -1], repeated.to(log_probs.dtype))
-            forbidden |= count > 0
-        forbidden[..., EOS] = torch.isin(words, self.never_final.to(words.device))
-        outputs = log_probs.masked_fill(forbidden, float("-inf"))
+            forbidden = torch.where(repeated, grams[..., -1], forbidden)
+        outputs = outputs.scatter(-1, forbidden, float("-inf"))
+        never_final = torch.isin(words, self.never_final.to(words.device))
+        outputs[..., EOS].masked_fill_(never_final, float("-inf"))
         return Step(outputs, step.state | {TOKENS: tokens}, step.attention)
 
     def log_probabilities(self, outputs: Tensor) -> Tensor:
@@ -88,3 +88,10 @@ class Ensemble:
 def _own(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:
     prefix = f"{number}:"
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def networks(model: StepModel) -> list[nn.Module]:
+    """The networks that a step model is made of."""
+    if isinstance(model, Ensemble):
+        return [network for member in model.models for network in networks(member)]
+    return [model] if isinstance(model, nn.Module) else []

@@ -1,8 +1,9 @@
 """Features to the width that a network works with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -21,6 +22,25 @@ class Projection(nn.Linear):
     def forward(self, features: Tensor) -> Tensor:
         projected: Tensor = self.norm(super().forward(features))
         return projected
+
+
+class WordProjection(nn.Linear):
+    """Outputs to logits. Some words, given by their rows, have probability 0."""
+
+    never_said: Tensor
+
+    def __init__(self, size: int, num_words: int, never_said: Sequence[int]) -> None:
+        super().__init__(size, num_words)
+        forbidden = torch.zeros(num_words)
+        forbidden[list(never_said)] = float("-inf")
+        self.register_buffer("never_said", forbidden, persistent=False)
+
+    @property
+    def full_bias(self) -> Tensor:
+        return self.bias + self.never_said
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        return nn.functional.linear(outputs, self.weight, self.full_bias)
 
 
 def accept_old_names(module: nn.Module, renamed: Mapping[str, str]) -> None:

@@ -32,9 +32,22 @@ class LSTMCell(nn.Module):
             self.gates.bias[hidden_size : 2 * hidden_size] = 1.0  # forget gate: remember at first
 
     def forward(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        into, forget, candidate, out = self.gates(torch.cat([inputs, hidden], -1)).chunk(4, -1)
-        cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
-        return out.sigmoid() * cell.tanh(), cell
+        return next_state(self.gates(torch.cat([inputs, hidden], -1)), cell)
+
+    def split(self, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Of inputs whose first part is known at all time steps, known (..., E): its share of the gates, (..., 4 H),
+        and the weights of the other inputs and the state. A product with these and `next_state` complete a step."""
+        first, rest = self.gates.weight.tensor_split([known.shape[-1]], 1)
+        if torch.is_autocast_enabled(known.device.type):  # once, not at every step
+            rest = rest.to(torch.get_autocast_dtype(known.device.type))
+        return nn.functional.linear(known, first, self.gates.bias), rest
+
+
+def next_state(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden state and cell of an LSTM after a step: gates (..., 4 H), cell (..., H)."""
+    into, forget, candidate, out = gates.chunk(4, -1)
+    cell = forget.sigmoid() * cell + into.sigmoid() * candidate.tanh()
+    return out.sigmoid() * cell.tanh(), cell
 
 
 # --- encoders: from a key frame outwards, or from both ends ----------------------------------------------------------

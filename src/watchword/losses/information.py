@@ -27,7 +27,7 @@ from torch import Tensor
 from watchword.errors import WatchwordError
 from watchword.losses.objective import CrossEntropy, CrossEntropySettings, Material
 from watchword.tensors import UNK, Batch
-from watchword.text.counts import WordCounts, videos_with
+from watchword.text.vocabulary import WordCounts, videos_with
 
 
 class InformationSettings(CrossEntropySettings):

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from watchword.config import Settings
 from watchword.decoding import StepModel, teacher_force
 from watchword.tensors import BOS, PAD, UNK, Batch
-from watchword.text.counts import WordCounts, count_words
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import Vocabulary, WordCounts, count_words
 
 
 class LogitModel(StepModel, Protocol):

@@ -83,9 +83,8 @@ class TwoPasses(Objective):
         with _refocuser(model).shared_dropout(2 if self.shared_noise else 1):
             outputs = teacher_force(passes, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
-        words = torch.zeros_like(outputs[..., 0]).masked_scatter(
-            real, word_losses(model.logits(outputs[real]), targets[real]).to(outputs.dtype)
-        )
+        losses = word_losses(model.logits(outputs[real]), targets[real])
+        words = losses.new_zeros(targets.shape).masked_scatter(real, losses)
         first, second = words.sum(-1).chunk(2, 1)  # Eq. 17, 18
         return torch.stack([first, second], 1), real.sum(-1).chunk(2, 1)[0], passes.relevance, passes.key
 

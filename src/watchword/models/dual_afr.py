@@ -135,8 +135,9 @@ class DualAFR(Model):
         if not self.layers:
             return {}, state
         streams = self.with_absent(streams)
+        self.check_locations(streams)
         aligned = [
-            align(*self.maps_of(streams[layer], layer, shape))
+            align(*self.maps_of(streams[layer], shape))
             for align, layer, shape in zip(self.align, self.layers, self.shapes, strict=True)
         ]  # L of (B, T, h, w, D)
         if self.settings.normalise:
@@ -144,7 +145,7 @@ class DualAFR(Model):
         self.check_grids({tuple(layer.shape[1:4]) for layer in aligned}, streams)
         values = torch.stack(aligned, -2).flatten(1, 3).flatten(2)  # a^_i, all layers of a location: (B, P, L * D)
         mask = streams[self.layers[-1]].mask
-        there = mask[:, :, : self.locations_of(mask.shape[2], self.layers[-1], self.shapes[-1])[0]]
+        there = mask[:, :, : self.locations_of(mask.shape[2], self.shapes[-1])[0]]
         memory = {
             "values": values * there.flatten(1).unsqueeze(-1),
             "keys": self.over_locations.keys(values),
@@ -233,7 +234,7 @@ class DualAFR(Model):
         }
         windows, locations = 1, 1
         for layer, shape in present.items():
-            windows, locations = streams[layer].mask.shape[1] // shape[0], streams[layer].mask.shape[2]
+            windows, locations = -(-streams[layer].mask.shape[1] // shape[0]), streams[layer].mask.shape[2]
         found = dict(streams)
         for layer, (time, rows, columns) in zip(self.layers, self.shapes, strict=True):
             if layer not in present:
@@ -241,32 +242,45 @@ class DualAFR(Model):
                 found[layer] = absent_like(streams[layer], *size)
         return found
 
-    def maps_of(self, stream: Stream, layer: str, shape: Triple) -> tuple[Tensor, Tensor]:
+    def maps_of(self, stream: Stream, shape: Triple) -> tuple[Tensor, Tensor]:
         """A layer's stream, (B, F, N, D), as maps (B, D, F, h, w) and what of them is real, (B, 1, F, h, w)."""
-        locations, rows, columns = self.locations_of(stream.values.shape[2], layer, shape)
+        locations, rows, columns = self.locations_of(stream.values.shape[2], shape)
         grid = (*stream.mask.shape[:2], rows, columns)
         values = self.feature_dropout(stream.values[:, :, :locations]).reshape(*grid, -1).movedim(-1, 1)
         return values, stream.mask[:, :, :locations].reshape(grid).unsqueeze(1).to(values.dtype)
 
-    def locations_of(self, number: int, layer: str, shape: Triple) -> tuple[int, int, int]:
+    def locations_of(self, number: int, shape: Triple) -> tuple[int, int, int]:
         """The number of locations, rows and columns of a layer; locations beyond `shape` only pad the batch."""
         rows, columns = shape[1:] if self.settings.shapes else (isqrt(number),) * 2
-        if rows * columns > number or (not self.settings.shapes and rows * columns != number):
-            raise WatchwordError(
-                f"{layer} has {number} locations a time step, not {rows} rows of {columns}: give the shape "
-                f"of {', '.join(self.layers)}, such as model.shapes={_example(len(self.layers))}"
-            )
         return rows * columns, rows, columns
+
+    def check_locations(self, streams: Streams) -> None:
+        """Each layer has as many locations as its shape, or without shapes a square of them."""
+        for layer, shape in zip(self.layers, self.shapes, strict=True):
+            number = streams[layer].values.shape[2]
+            count, rows, columns = self.locations_of(number, shape)
+            if count > number or (not self.settings.shapes and count != number):
+                raise WatchwordError(
+                    f"{layer} has {number} locations a time step, not {rows} rows of {columns}: give the shape "
+                    f"of {', '.join(self.layers)}{self.shapes_of(streams)}"
+                )
 
     def check_grids(self, grids: set[tuple[int, ...]], streams: Streams) -> None:
         """Aligned layers have the same time steps, rows and columns, or their shapes are not as given."""
         if len(grids) > 1:
             found = ", ".join("{} {} x {}".format(layer, *streams[layer].values.shape[1:3]) for layer in self.layers)
             raise WatchwordError(
-                f"the layers' time steps x locations do not match ({found}): give the shape of each, "
-                f"such as model.shapes={_example(len(self.layers))}, "
-                "and leave data.max_time_steps and data.frame_keep_rate at their defaults"
+                f"the layers' time steps x locations do not match ({found}): give the shape of each"
+                f"{self.shapes_of(streams)}, and leave data.max_time_steps and data.frame_keep_rate at their defaults"
             )
+
+    def shapes_of(self, streams: Streams) -> str:
+        """The setting for these streams, where grids are square; time steps relative to the deepest."""
+        sizes = [streams[layer].values.shape[1:3] for layer in self.layers]
+        if any(isqrt(number) ** 2 != number for _, number in sizes):
+            return ""
+        shapes = [f"[{ratio_of(steps, sizes[-1][0])},{isqrt(number)},{isqrt(number)}]" for steps, number in sizes]
+        return f": model.shapes=[{','.join(shapes)}]"
 
 
 class Draw(nn.Module):
@@ -341,9 +355,3 @@ def alignments(config: DualAFRConfig, widths: list[int], size: int, shapes: tupl
     else:
         found.append(LocationAlignment(nn.Identity()))  # a^_L = a_L
     return found
-
-
-def _example(number: int) -> str:
-    """What C3D's layers would say."""
-    sizes = [(2 ** (number - 1 - depth), 4 * 2 ** (number - 1 - depth)) for depth in range(number)]
-    return "[" + ",".join(f"[{time_steps},{side},{side}]" for time_steps, side in sizes) + "]"

@@ -40,7 +40,7 @@ from watchword.layers.attention import (
 )
 from watchword.layers.projection import Projection
 from watchword.models.model import Model, ModelConfig
-from watchword.tensors import BOS, Memory, State, Step, Stream, Streams
+from watchword.tensors import BOS, Memory, State, Step, Stream, Streams, at_least_float32
 from watchword.types import Diagnostics, Mark
 
 SAME_INSTANT = 0.05  # seconds between a frame and its clip
@@ -135,7 +135,7 @@ class Global2Local(Model):
             memory["regions.keys"] = self.attend["regions"].keys(memory["regions"])
             memory["regions.mask"] = regions.mask
             fold = folding(frames.times, memory["frames.mask"], regions.times, regions.mask.any(-1))
-            memory["folding"] = fold.to(memory["frames"].dtype)
+            memory["folding"] = fold.to(at_least_float32(memory["frames"]).dtype)
         if self.config.first_state == "zeros":
             nothing = memory["frames"].new_zeros(len(memory["frames"]), 1, self.config.hidden_size)
             return memory, {"hidden1": nothing, "hidden2": nothing}
@@ -193,7 +193,8 @@ class Global2Local(Model):
     def _choose(self, aligned: Tensor, memory: Memory) -> Tensor:
         """Which frames are key frames: aligned weights (B, S, F) -> rows (B, S, k, G), one-hot or, learning, nearly."""
         real = memory["regions.mask"].any(-1).unsqueeze(1)  # (B, 1, G)
-        weights = (torch.bmm(aligned, memory["folding"]) + LEAST_WEIGHT) * real  # Eq. 8
+        folded = (aligned.unsqueeze(3) * memory["folding"].unsqueeze(1)).sum(2)  # no product that autocast rounds
+        weights = (folded + LEAST_WEIGHT) * real  # Eq. 8
         weights = weights / weights.sum(-1, keepdim=True).masked_fill(~real.any(-1, keepdim=True), 1.0)
         if self.training and self.config.sampler != "argmax":
             return gumbel_top_k(

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Self
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from watchword.config import Settings
+from watchword.layers.projection import WordProjection
 from watchword.tensors import BOS, PAD, UNK, Memory, State, Step, Streams, at_least_float32
 
 NEVER_SAID = (PAD, BOS, UNK)
@@ -39,7 +39,6 @@ class Model(nn.Module, ABC):
     """
 
     Config: type[ModelConfig] = ModelConfig
-    never_said: Tensor
 
     def __init__(self, config: ModelConfig, widths: Mapping[str, int], num_words: int, output_size: int) -> None:
         super().__init__()
@@ -47,13 +46,10 @@ class Model(nn.Module, ABC):
         self.widths = dict(widths)
         self.num_words = num_words
         self.embedding = nn.Embedding(num_words, config.embedding_size, padding_idx=PAD)
-        self.to_words = nn.Linear(output_size, num_words)
+        self.to_words = WordProjection(output_size, num_words, NEVER_SAID)
         # What a recurrent cell shows is small at first (0.07 after G2L's second layer) and torch's own start is smaller
         # still: words would hardly tell the layers below what to change. docs/results.md
         nn.init.normal_(self.to_words.weight, std=2 * output_size**-0.5)
-        forbidden = torch.zeros(num_words)
-        forbidden[list(NEVER_SAID)] = float("-inf")
-        self.register_buffer("never_said", forbidden, persistent=False)
 
     @abstractmethod
     def encode(self, streams: Streams) -> tuple[Memory, State]:
@@ -65,7 +61,8 @@ class Model(nn.Module, ABC):
 
     def logits(self, outputs: Tensor) -> Tensor:
         """(..., H) -> (..., V). PAD, BOS and UNK have probability 0 in training and in decoding alike."""
-        return nn.functional.linear(outputs, self.to_words.weight, self.to_words.bias + self.never_said)
+        logits: Tensor = self.to_words(outputs)
+        return logits
 
     def log_probabilities(self, outputs: Tensor) -> Tensor:
         return at_least_float32(self.logits(outputs)).log_softmax(-1)

@@ -20,9 +20,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from watchword.decoding import TeacherForced, stack_attention
 from watchword.layers.attention import AdditiveAttention, flat_locations, masked_mean
 from watchword.layers.projection import Projection
-from watchword.layers.recurrent import LSTMCell
+from watchword.layers.recurrent import LSTMCell, next_state
 from watchword.models.model import Model, ModelConfig
 from watchword.tensors import Memory, State, Step, Streams
 
@@ -63,12 +64,38 @@ class SoftAttention(Model):
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
         embedded = self.dropout(self.embedding(words))  # (B, S, E)
+        contexts, attention = self._attend(state["hidden"], memory)
+        hidden, cell = self.cell(torch.cat([embedded, contexts], -1), state["hidden"], state["cell"])
+        outputs = self._outputs(hidden, contexts, embedded)
+        return Step(outputs, {"hidden": hidden, "cell": cell}, attention)
+
+    def unroll(self, words: Tensor, memory: Memory, state: State, keep_attention: bool) -> TeacherForced:
+        """What `step` gives for each of the words (B, S, T). Only attention and the recurrent part of the gates wait
+        for the word before; all else is one product for all words, and its weights get one gradient."""
+        embedded = self.dropout(self.embedding(words))  # (B, S, T, E)
+        gates, weight = self.cell.split(embedded)
+        hidden, cell = state["hidden"], state["cell"]
+        all_hidden, all_contexts, all_attention = [], [], []
+        for of_word in gates.unbind(2):
+            contexts, attention = self._attend(hidden, memory)
+            recurrent = nn.functional.linear(torch.cat([contexts, hidden], -1), weight)
+            hidden, cell = next_state(of_word + recurrent, cell)
+            all_hidden.append(hidden)
+            all_contexts.append(contexts)
+            all_attention.append(attention if keep_attention else {})
+        outputs = self._outputs(torch.stack(all_hidden, 2), torch.stack(all_contexts, 2), embedded)
+        return TeacherForced(outputs, stack_attention(all_attention))
+
+    def _attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, dict[str, Tensor]]:
+        """The contexts of all streams side by side, (B, S, streams * H), and the attention to each."""
         contexts, attention = [], {}
         for name in self.widths:
             keys, values, mask = (memory[f"{name}.{part}"] for part in ("keys", "values", "mask"))
-            context, weights = self.attend[name](state["hidden"], keys, values, mask.flatten(1))
+            context, weights = self.attend[name](hidden, keys, values, mask.flatten(1))
             contexts.append(context)
             attention[name] = weights.unflatten(-1, mask.shape[1:])  # (B, S, F, N)
-        hidden, cell = self.cell(torch.cat([embedded, *contexts], -1), state["hidden"], state["cell"])
-        outputs = self.deep_output(torch.cat([hidden, *contexts, embedded], -1)).tanh()
-        return Step(self.dropout(outputs), {"hidden": hidden, "cell": cell}, attention)
+        return torch.cat(contexts, -1), attention
+
+    def _outputs(self, hidden: Tensor, contexts: Tensor, embedded: Tensor) -> Tensor:
+        outputs: Tensor = self.dropout(self.deep_output(torch.cat([hidden, contexts, embedded], -1)).tanh())
+        return outputs

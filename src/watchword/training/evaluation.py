@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,9 +20,10 @@ from watchword.config import Data
 from watchword.data.annotations import read_annotations
 from watchword.data.benchmarks import ClipSet, captions_path, read_clips, store_path
 from watchword.data.dataset import CaptionData, Features
-from watchword.decoding import Ensemble, Hypotheses, StepModel, beam, greedy, mbr_decode, teacher_force
+from watchword.decoding import Ensemble, Hypotheses, StepModel, beam, greedy, mbr_decode, networks, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
+from watchword.layers.packed import packed
 from watchword.losses import LogitModel
 from watchword.losses.multi_sample import MultiSample, MultiSampleSettings
 from watchword.losses.objective import CrossEntropy, CrossEntropySettings
@@ -35,6 +36,7 @@ from watchword.training.run import Run
 from watchword.types import Clip, FloatArray, Hypothesis
 
 VIDEOS_AT_ONCE = 32
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Search:
     length_power: float = 0.5  # score = log probability / words ** length_power
     max_words: int = 20  # and an end
     mbr_samples: int = 0  # so many captions that could be said elect one of the beam's (mbr_decode)
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the products; all else is float32
 
     def __call__(self, model: StepModel, batch: Batch, vocabulary: Vocabulary) -> Hypotheses:
         if self.mbr_samples:
@@ -78,22 +81,23 @@ def caption_videos(
 ) -> list[Hypothesis]:
     """The best caption for every video, in order; `report` gets the number of finished videos."""
     captions: list[Hypothesis] = []
-    for batch in features.batches(videos, VIDEOS_AT_ONCE):
-        batch = batch.to(device)
-        found = search(model, batch, vocabulary)
-        attention = {}
-        if keep_attention:
-            attention = teacher_force(model, batch.streams, found.captions, keep_attention=True).attention
-        for row, video in enumerate(batch.videos):
-            words = tuple(vocabulary.decode(found.captions[row, 0].tolist()))
-            masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
-            looked = {
-                name: _real_part(weights[row, 0, : len(words)], masks[name])
-                for name, weights in attention.items()
-                if masks[name].any()
-            }
-            captions.append(Hypothesis(video, words, float(found.scores[row, 0]), looked))
-        report(len(captions))
+    with packed(networks(model), PRECISIONS[search.precision]):
+        for batch in features.batches(videos, VIDEOS_AT_ONCE):
+            batch = batch.to(device)
+            found = search(model, batch, vocabulary)
+            attention = {}
+            if keep_attention:
+                attention = teacher_force(model, batch.streams, found.captions, keep_attention=True).attention
+            for row, video in enumerate(batch.videos):
+                words = tuple(vocabulary.decode(found.captions[row, 0].tolist()))
+                masks = {name: batch.streams[name.rpartition(":")[2]].mask[row] for name in attention}
+                looked = {
+                    name: _real_part(weights[row, 0, : len(words)], masks[name])
+                    for name, weights in attention.items()
+                    if masks[name].any()
+                }
+                captions.append(Hypothesis(video, words, float(found.scores[row, 0]), looked))
+            report(len(captions))
     return captions
 
 
@@ -120,7 +124,7 @@ def mean_word_loss(model: LogitModel, data: CaptionData, device: torch.device | 
     for slot in data.plan(seed=(0,)):
         loss = measure(model, data.batch(slot).to(device), sampling_rate=0.0)
         total, weight = total + float(loss.total), weight + float(loss.weight)
-    return total / max(weight, 1.0)  # a split of unknown words alone has nothing to weigh
+    return total / max(weight, 1.0)  # a split of unknown words alone has no targets
 
 
 @torch.no_grad()
@@ -185,15 +189,15 @@ def open_split(runs: Sequence[Run], split: str) -> tuple[ClipSet, Features]:
     features = Features(Store(store_path(settings)), settings)
     described = features.described()
     for run in runs:
-        if run.seen["splits"] != clips.checksums:
+        if run.training_data["splits"] != clips.checksums:
             raise WatchwordError(
                 f"{captions_path(settings)} is not what {run.name} was trained on (captions or splits changed): "
                 "a score on it could count training videos; put the file back"
             )
-        changed = [stream for stream, what in run.seen["streams"].items() if described[stream] != what]
+        changed = [stream for stream, what in run.training_data["streams"].items() if described[stream] != what]
         if changed:
             raise WatchwordError(
-                f"{run.name} was trained on {changed[0]} of {run.seen['streams'][changed[0]]}; "
+                f"{run.name} was trained on {changed[0]} of {run.training_data['streams'][changed[0]]}; "
                 f"{store_path(settings)} has {described[changed[0]]}: name the run's own store"
             )
     features.check([clip.video for clip in clips.split(split)])

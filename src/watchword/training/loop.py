@@ -33,9 +33,10 @@ from watchword.metrics import ReferenceIndex
 from watchword.models import Model, build_model
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
+from watchword.training.curves import draw_curves
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.precision import choose_precision
-from watchword.training.run import Run, beginning_with, draw_curves, not_of_this_run, pack_optimizer, unpack_optimizer
+from watchword.training.run import Run, beginning_with, not_of_this_run, pack_optimizer, unpack_optimizer
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def train(recipe: Recipe, folder: Path, report: Report = lambda progress: None) 
 def resume(folder: Path, report: Report = lambda progress: None) -> Run:
     """Continues an interrupted run by its own recipe; the weights are the same as without the interruption."""
     run = Run(folder)
-    seen = run.seen if (folder / "data.json").exists() else {}
+    seen = run.training_data if (folder / "data.json").exists() else {}
     trainer = Trainer(run.recipe, run, precision=seen.get("precision"))
     with trainer.lock():
         last = run.last()
@@ -360,7 +361,7 @@ class Trainer:
 
     def restore(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Everything as it was when `last.safetensors` was written."""
-        if not self.run.saw(self.seen, ("train", self.recipe.selection.split)):
+        if not self.run.was_trained_on(self.seen, ("train", self.recipe.selection.split)):
             raise WatchwordError(
                 f"the data of {self.run.folder} has changed since it was begun (captions, splits or features): "
                 "put it back, or begin a new run"

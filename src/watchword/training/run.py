@@ -14,9 +14,7 @@ To caption videos with it, the same folder is a `captioning.bundle.CaptionerBund
 | `predictions-SPLIT.json`, `scores-SPLIT.json` | written by `watchword evaluate` |
 """
 
-import io
 import json
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,23 +55,25 @@ class Run:
         return Vocabulary.load(self.folder / "vocabulary.txt")
 
     @property
-    def seen(self) -> dict[str, Any]:
-        """What the weights have seen: checksums of the splits, widths and settings of the streams."""
-        seen: Any = self._read_json("data.json")
-        if not isinstance(seen, dict) or not all(isinstance(seen.get(part), dict) for part in ("splits", "streams")):
+    def training_data(self) -> dict[str, Any]:
+        """What the run was trained on: checksums of the splits, widths and settings of the streams."""
+        data: Any = self._read_json("data.json")
+        known = isinstance(data, dict) and all(isinstance(data.get(part), dict) for part in ("splits", "streams"))
+        used = data.get("used", {}) if known else None
+        if not isinstance(used, dict) or not all(isinstance(row, dict) for row in used.values()):
             raise WatchwordError(f"{self.folder / 'data.json'} is damaged: it does not say what the run was trained on")
-        return seen
+        return data
 
-    def saw(self, data: dict[str, Any], splits: Sequence[str]) -> bool:
+    def was_trained_on(self, data: dict[str, Any], splits: Sequence[str]) -> bool:
         """Whether the run was trained on this data; of the videos used, these splits count."""
-        kept = self.seen
+        kept = self.training_data
         same = all(kept.get(part) == data[part] for part in ("splits", "streams"))
-        return same and all(data["used"][split] == kept.get("used", data["used"])[split] for split in splits)
+        return same and all(data["used"][split] == kept.get("used", data["used"]).get(split) for split in splits)
 
     @property
     def trained_on(self) -> str:
         """A short checksum of the training videos and their captions."""
-        return str(self.seen.get("used", {}).get("train", {}).get("sha256", ""))
+        return str(self.training_data.get("used", {}).get("train", {}).get("sha256", ""))
 
     def model(self) -> Model:
         """The best weights."""
@@ -99,14 +99,16 @@ class Run:
 
     def scores(self, split: str) -> dict[str, Any]:
         found = self._read_json(f"scores-{split}.json")
-        if not isinstance(found, dict) or not isinstance(found.get("scores"), dict):
+        if not _holds_scores(found):
             raise WatchwordError(f"{self.folder}/scores-{split}.json holds no scores: run watchword evaluate again")
         return found
 
     def predictions(self, split: str) -> list[dict[str, Any]]:
         """What `watchword evaluate` wrote: rows of image_id, caption, score."""
         found: Any = self._read_json(f"predictions-{split}.json")
-        if not isinstance(found, list) or not all(isinstance(row, dict) and "caption" in row for row in found):
+        if not isinstance(found, list) or not all(
+            isinstance(row, dict) and {"image_id", "caption"} <= row.keys() for row in found
+        ):
             raise WatchwordError(f"{self.folder}/predictions-{split}.json holds no captions: evaluate the run again")
         return found
 
@@ -119,7 +121,7 @@ class Run:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One training at a time in the folder. The lock dies with its process, however that ends."""
+        """One training at a time in the folder. The system frees the lock when the process ends."""
         self._make_folder()
         lock = FileLock(self.folder / ".lock")
         try:
@@ -135,10 +137,10 @@ class Run:
         finally:
             lock.release()
 
-    def begin(self, recipe: Recipe, vocabulary: Vocabulary, seen: dict[str, Any]) -> None:
+    def begin(self, recipe: Recipe, vocabulary: Vocabulary, data: dict[str, Any]) -> None:
         """Writes what is known before the first batch."""
         self._make_folder()
-        write_whole(self.folder / "data.json", json.dumps(seen, indent=2) + "\n")
+        write_whole(self.folder / "data.json", json.dumps(data, indent=2) + "\n")
         write_whole(self.folder / "vocabulary.txt", vocabulary.text)
         write_whole(self.folder / "recipe.toml", write_toml(relative_to(recipe, self.folder)))  # last: it is a run now
 
@@ -171,11 +173,21 @@ class Run:
             values: dict[str, Any] = parse_json(path.read_text("utf-8"))
         except FileNotFoundError as error:
             evaluated = name.startswith(("scores", "predictions"))
-            hint = "watchword evaluate makes it" if evaluated else "is it a run of watchword train?"
+            hint = f"watchword evaluate {self.folder} makes it" if evaluated else "is it a run of watchword train?"
             raise WatchwordError(f"{self.folder} has no {name}: {hint}") from error
         except (OSError, ValueError) as error:
             raise WatchwordError(f"cannot read {path}: {error}") from error
         return values
+
+
+def _holds_scores(found: Any) -> bool:
+    """Whether a file of scores has numbers, and says of which data if it says anything."""
+    scores, data = (found.get("scores"), found.get("data", {})) if isinstance(found, dict) else (None, None)
+    if not isinstance(scores, dict) or not all(isinstance(value, int | float) for value in scores.values()):
+        return False
+    if not isinstance(data, dict) or (data and not {"videos", "of", "sha256", "trained_on"} <= data.keys()):
+        return False
+    return all(isinstance(data[key], int) for key in ("videos", "of") if key in data)
 
 
 @contextmanager
@@ -210,36 +222,3 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
         row, name = key.split(".", 1)
         state.setdefault(int(row), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-log = logging.getLogger(__name__)
-
-LOSSES = ("loss", "val_loss")
-SCORES = {"CIDEr": "CIDEr", "Bleu_4": "BLEU-4", "ROUGE_L": "ROUGE-L"}
-
-
-def draw_curves(folder: Path) -> None:
-    """Writes curves.png from log.jsonl, where matplotlib is installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        log.info("a picture of the curves needs matplotlib: pip install 'watchword[figures]'")
-        return
-    if not (folder / "log.jsonl").exists():  # no phase has an epoch
-        return
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
-    figure = Figure(figsize=(9, 3.5), layout="constrained")
-    losses, scores = figure.subplots(1, 2)
-    for name in LOSSES:
-        points = [(number, row[name]) for number, row in enumerate(rows, 1) if name in row]
-        losses.plot(*zip(*points, strict=True), marker=".", label=name)
-    for name, label in SCORES.items():
-        points = [(number, 100 * row[name]) for number, row in enumerate(rows, 1) if name in row]
-        scores.plot(*zip(*points, strict=True), marker=".", label=label)
-    for axes, title in ((losses, "nats a token"), (scores, "validation, x100")):
-        axes.set(title=title, xlabel="epoch")
-        axes.legend()
-        axes.grid(alpha=0.3)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=120)
-    write_whole(folder / "curves.png", content.getvalue(), durable=False)
