@@ -330,7 +330,9 @@ def test_a_wrong_option_is_one_clear_line(tmp_path: Path, options: list[str], me
     assert message in str(result.exception)
 
 
-@pytest.mark.parametrize(("name", "message"), [("x.pkl", "do not know"), ("no.npz", "no such file"), (".", "no .npy")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("x.pkl", "expected .npz"), ("no.npz", "no such file"), (".", "no .npy")]
+)
 def test_what_cannot_be_imported_is_named(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "x.pkl").write_bytes(b"")
     with pytest.raises(WatchwordError, match=message), open_features(tmp_path / name):

@@ -1,10 +1,10 @@
-"""Networks that people already have: any timm image model, open_clip's picture encoders, torchvision's detectors.
+"""Networks of installed packages: any timm image model, open_clip's picture encoders, torchvision's detectors.
 
 `timm:NAME`, `open_clip:NAME:PRETRAINED` and `torchvision:NAME` are backbones like any other (`features/networks.py`).
 
-Each package is imported when it is asked for, never before: their builds must match the installed torch, and beside a
-CPU torch they often do not. Pictures go in as everywhere here, RGB, 0..255, (B, H, W, 3), and are scaled to what the
-network was trained on; give pictures of its `picture_size`.
+Each package is imported when one of its networks is used, not before: its build must match the installed torch, and
+beside a CPU torch it often does not. Pictures go in as everywhere here, RGB, 0..255, (B, H, W, 3), of the network's
+`picture_size`; they are scaled to the range of its training.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Bricks of pretrained networks: taking tensors out of a checkpoint by name, folded batch norms, "SAME" padding.
+"""What pretrained networks share: taking tensors out of a checkpoint by name, folded batch norms, "SAME" padding.
 
 Networks here are never trained: a batch normalisation is a fixed scale and shift, and goes into the
 convolution before it when the network is built; an activation is done by the convolution while it writes its result.
@@ -83,7 +83,7 @@ def fold(
 class Convolution(nn.Module):
     """A convolution with bias and activation in two or three dimensions; no `padding` pads as TensorFlow's "SAME" does.
 
-    Weights lie channels last, so do pictures as they are decoded: oneDNN is fastest there and nothing is reordered.
+    Weights are channels last, as pictures are decoded: oneDNN is fastest there and nothing is reordered.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Convolution(nn.Module):
         super().__init__()
         self.dimensions = weight.dim() - 2
         self.weight = nn.Parameter(weight.contiguous(memory_format=MEMORY[self.dimensions]), requires_grad=False)
-        self.bias = nn.Parameter(bias.contiguous(), requires_grad=False)  # oneDNN reads it as it lies
+        self.bias = nn.Parameter(bias.contiguous(), requires_grad=False)  # oneDNN reads it in this order
         self.kernel = tuple(weight.shape[2:])
         self.stride = (stride,) * self.dimensions if isinstance(stride, int) else stride
         self.padding = (padding,) * self.dimensions if isinstance(padding, int) else padding

@@ -4,9 +4,9 @@ Tran et al. 2015, arXiv:1412.0767. No registry package carries the weights: `c3d
 DavideA/c3d-pytorch (converted from the authors' Caffe model; a torch file in spite of its name, read by
 `load_user_weights` without unpickling anything but tensors).
 
-Clips go in as they are decoded, RGB, 0..255, (B, F, 112, 112, 3), F a multiple of 16, or a whole video as dualAFR does
-it: the layers grow with F. Nothing is taken off by default, as in the port's own example; `mean` takes a colour off.
-Out come, channels last, dualAFR's five levels and fc6:
+Clips go in as they are decoded, RGB, 0..255, (B, F, 112, 112, 3), F a multiple of 16. Nothing is taken off, as in the
+port's own example; whoever trained with a mean takes it off before. Out come, channels last, dualAFR's five levels and
+fc6. Without the fully connected layers F is any number, such as that of a whole video: layers grow with F.
 
 | layer | shape for F frames |
 |---|---|
@@ -25,6 +25,8 @@ from watchword.backbones.blocks import Checkpoint, Convolution, frozen, max_pool
 from watchword.backbones.formats import Tensors
 from watchword.errors import WatchwordError
 
+STRIDES = {"pool2": 2, "pool3": 4, "pool4": 8, "pool5": 16}  # frames of a time step
+REACH = 30  # frames on each side of its 16 that a time step of pool5 depends on
 CONVOLUTIONS = (  # by the pool that follows: name, inputs, outputs
     (("conv1", 3, 64),),
     (("conv2", 64, 128),),
@@ -34,15 +36,22 @@ CONVOLUTIONS = (  # by the pool that follows: name, inputs, outputs
 )
 
 
+def pooled(values: Tensor, number: int) -> Tensor:
+    """pool1 to pool5, (B, C, F, H, W).
+
+    The fifth makes 4 x 4 of 7 x 7 as Caffe does: rounded up without padding before, so the last cells have one row or
+    column.
+    """
+    step = (1, 2, 2) if number == 1 else (2, 2, 2)
+    return F.max_pool3d(values, step, step, ceil_mode=True) if number == 5 else max_pool_same(values, step, step)
+
+
 class C3D(nn.Module):
     """Clips to layers by name; weights from a user's file with the port's names."""
 
-    mean: Tensor
-
-    def __init__(self, tensors: Tensors, mean: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> None:
+    def __init__(self, tensors: Tensors) -> None:
         super().__init__()
         checkpoint = Checkpoint(tensors, "C3D")
-        self.register_buffer("mean", torch.tensor(mean))
         self.stages = nn.ModuleList()
         for layers in CONVOLUTIONS:
             stage = nn.Sequential()
@@ -58,20 +67,18 @@ class C3D(nn.Module):
         frozen(self)
 
     @torch.no_grad()
-    def forward(self, clips: Tensor) -> dict[str, Tensor]:
-        if clips.shape[1] % 16 or tuple(clips.shape[2:4]) != (112, 112):
+    def forward(self, clips: Tensor, fully_connected: bool = True) -> dict[str, Tensor]:
+        if (fully_connected and clips.shape[1] % 16) or tuple(clips.shape[2:4]) != (112, 112):
             raise WatchwordError(f"C3D needs 16, 32, ... frames of 112 x 112 pixels, given {tuple(clips.shape[1:4])}")
-        values = (clips.float() - self.mean).permute(0, 4, 1, 2, 3)  # (B, 3, F, H, W), channels last in memory
+        values = clips.float().permute(0, 4, 1, 2, 3)  # (B, 3, F, H, W), channels last in memory
         layers = {}
         for number, stage in enumerate(self.stages, start=1):
             values = stage(values)
-            step = (1, 2, 2) if number == 1 else (2, 2, 2)
-            if number == 5:  # 7 x 7 -> 4 x 4 as in Caffe: rounded up, the last cells have one row or column
-                values = F.max_pool3d(values, step, step, ceil_mode=True)
-            else:
-                values = max_pool_same(values, step, step)
+            values = pooled(values, number)
             if number > 1:
                 layers[f"pool{number}"] = values.permute(0, 2, 3, 4, 1)
+        if not fully_connected:
+            return layers
         flat = values.transpose(1, 2).flatten(2)  # (B, F/16, 512 * 4 * 4), channels before locations as in training
         layers["fc6"] = self.fc6(flat).relu_()
         layers["fc7"] = self.fc7(layers["fc6"]).relu_()

@@ -72,7 +72,7 @@ def pixel_flow(pictures: Tensor) -> Tensor:
 def _improved(before: Tensor, after: Tensor, motion: Tensor) -> Tensor:
     """One drawing back: pictures (P, 1, h, w) twice and motion (P, 2, h, w) -> motion.
 
-    With J the products of gradients around a pixel, the least squares want J m = J m0 - t; smoothness wants m to be
+    With J the products of gradients around a pixel, least squares give J m = J m0 - t; smoothness makes m
     the mean of its neighbours. Both together are a 2 x 2 system at each pixel, swept SWEEPS times.
     """
     drawn, inside = _drawn_back(after, motion)

@@ -1,4 +1,4 @@
-"""Checkpoint files to named tensors, without running anything that a file says.
+"""Checkpoint files to named tensors, without executing code of a file.
 
 A pickle is a program. Two kinds of checkpoints are pickles all the same: PyTorch's `.pth`, read here by torch's own
 `weights_only` reader, and dictionaries of numpy arrays, read by an unpickler that accepts three names of numpy, and for

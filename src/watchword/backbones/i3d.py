@@ -1,4 +1,4 @@
-"""I3D: Inception blown up to three dimensions, on Kinetics-400; the default network for motion.
+"""I3D: Inception inflated to three dimensions, on Kinetics-400; the default network for motion.
 
 Carreira and Zisserman 2017, arXiv:1705.07750; weights by DeepMind (Apache-2.0). All padding is TensorFlow's "SAME".
 

@@ -57,7 +57,7 @@ def is_present() -> bool:
 
 
 def load_encoder() -> "SentenceEncoder":
-    """Never fetched unasked: it is 84 MB, and whoever searches wants an answer now."""
+    """Never downloaded by a search: it is 84 MB."""
     network, vocabulary = (_find(packaged) for packaged in PACKAGED_FILES)
     if network is None or vocabulary is None:
         raise WatchwordError(

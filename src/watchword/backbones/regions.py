@@ -120,7 +120,7 @@ class YoloTiny(nn.Module):
     ) -> Regions:
         """(F, H, W, 3) uint8 -> the k best boxes of each frame.
 
-        There is no fixed threshold: a captioner wants its k regions, so boxes are taken in order of their score down
+        There is no fixed threshold: a captioner reads k regions, so boxes are taken in order of their score down
         to `lowest_score`, which is where they stop to mean anything.
         """
         if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[-1] != 3:

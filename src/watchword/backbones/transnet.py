@@ -142,10 +142,3 @@ def compare_neighbours(vectors: Tensor) -> Tensor:
     frames = torch.arange(vectors.shape[1], device=vectors.device).unsqueeze(1)
     index = frames + torch.arange(2 * NEIGHBOURS + 1, device=vectors.device)  # (F, 101)
     return similarities.gather(2, index.expand(len(vectors), -1, -1))
-
-
-def shots(probabilities: Tensor, threshold: float = 0.5) -> list[tuple[int, int]]:
-    """First frame of every shot and the frame after its last; a shot begins after the last frame of a transition."""
-    ends = (probabilities >= threshold).tolist()
-    starts = [0, *(frame for frame in range(1, len(ends)) if ends[frame - 1] and not ends[frame])]
-    return list(zip(starts, [*starts[1:], len(ends)], strict=True)) if ends else []

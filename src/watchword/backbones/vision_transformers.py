@@ -71,7 +71,7 @@ IMAGENET_STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class ClipVitB16(nn.Module):
-    """CLIP's image encoder. Its embedding lies in the space that CLIP's texts share."""
+    """CLIP's image encoder. Its embedding is in the space of CLIP's texts."""
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
         super().__init__()

@@ -39,7 +39,7 @@ from watchword.features.samplers import SAMPLERS, Extracted, ImageCache
 from watchword.features.specs import AudioSpec, FlowSpec, ImageSpec, RegionSpec, StreamSpec, WindowSpec
 from watchword.features.store import Store, settings_key
 from watchword.types import StreamArrays, StreamName
-from watchword.video import View, iterate_audio, shown, watch
+from watchword.video import View, iterate_audio, iterate_views, shown
 from watchword.video.container import Report, warn
 from watchword.video.formats import find_relative, names_of
 from watchword.workers import Lost, run_local, run_ray
@@ -121,7 +121,7 @@ class Outcome:
     problem: str = ""  # why it is not in the store
     warnings: tuple[str, ...] = ()  # damage: what is good of the video is in the store
     num_bytes: int = 0
-    is_disk_full: bool = False  # no other video would fare better
+    is_disk_full: bool = False  # every other video would fail too
 
 
 def find_videos(words: Iterable[str], report: Report = warn) -> list[VideoFile]:
@@ -195,7 +195,7 @@ class Extraction:
         self.networks = Networks(job.checkpoints, job.device)
 
     def load(self) -> None:
-        """Builds every network now: what is wrong with weights is said before the first video."""
+        """Builds every network now: what is wrong with weights is reported before the first video."""
         for spec in self.job.specs.values():
             if isinstance(spec, AudioSpec):
                 self.networks.get(AUDIO_BACKBONES, spec.backbone, spec.weights)
@@ -212,7 +212,7 @@ class Extraction:
                 arrays = replace(arrays, provenance=arrays.provenance | content)
                 path = self.store.write(video.video, stream, arrays, self.job.settings(stream))
                 written += path.stat().st_size
-        except Exception as error:  # whatever it is, thousands of other videos wait
+        except Exception as error:  # any error: the job goes on with the other videos
             known = isinstance(error, WatchwordError)
             problem = str(error) if known else f"cannot extract {video.path}: {type(error).__name__}: {error}"
             return Outcome(video, problem, tuple(dict.fromkeys(warnings)), written, isinstance(error, DiskFull))
@@ -245,7 +245,7 @@ class Extraction:
             for view, size in sampler.views().items()
         }
         if views:
-            for position, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
+            for position, frames in ahead(iterate_views(path, views, chunk=CHUNK, report=warnings.append)):
                 name, _, view = position.partition("/")
                 for extracted in samplers[name].see(frames, view):
                     yield visible[name], extracted

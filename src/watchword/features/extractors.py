@@ -43,10 +43,13 @@ class Extractor:
 
 
 def pooled(extracted: Extracted) -> Kept:
-    values = extracted.layers[extracted.backbone.pooled]  # (F, D); C3D: (F, t, D), a vector for each 16 frames
-    values = values.mean(1) if values.dim() == 3 else values
+    name = extracted.vector or extracted.backbone.pooled
+    values = extracted.layers[name]  # (F, D); C3D: (F, t, D), a vector for each 16 frames
+    times = extracted.layer_times.get(name)
+    if values.dim() == 3:
+        values = values.mean(1) if times is None else values[0]
     whole = within(extracted.seen, torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
-    return {"": _arrays(values.unsqueeze(1), extracted.times, whole)}
+    return {"": _arrays(values.unsqueeze(1), extracted.times if times is None else times, whole)}
 
 
 def class_token(extracted: Extracted) -> Kept:
@@ -60,6 +63,9 @@ def grid(extracted: Extracted) -> Kept:
     if extracted.backbone.grid not in extracted.layers:
         raise WatchwordError("this network gives one vector a picture and no grid: take appearance, or another network")
     values = extracted.layers[extracted.backbone.grid]  # (F, h, w, D), of a window (F, t, h, w, D)
+    times = extracted.layer_times.get(extracted.backbone.grid)
+    if times is not None:
+        return {"": _cells(values[0], extracted, times)}
     if values.dim() == 5:
         values = values.permute(0, 2, 3, 1, 4).flatten(3)  # (F, h, w, t * D)
     return {"": _cells(_at_most(values, extracted.cells), extracted)}
@@ -74,18 +80,31 @@ def image_layers(extracted: Extracted) -> Kept:
 
 
 def layers(extracted: Extracted) -> Kept:
-    """Every depth at the time steps of the deepest: a window of 16 frames has two, the middles of its halves."""
+    """Every depth, at the time steps of the deepest: a window of 16 frames has two, the middles of its halves.
+
+    Or, with `maps = "own"`, at its own time steps, as large as the network has it.
+    """
     names = extracted.backbone.layers
     kept: Kept = {}
     halves = extracted.layers[names[-1]].shape[1]
-    times = extracted.times + extracted.seconds * ((np.arange(halves) + 0.5) / halves - 0.5)  # (halves,) of one window
     for number, name in enumerate(names, 1):
         values = extracted.layers[name]  # (1, t, h, w, D), or (1, t, D) of a fully connected layer
         values = values.view(*values.shape[:2], 1, 1, -1) if values.dim() == 3 else values
-        side = min(CELLS, values.shape[2])
-        small = functional.adaptive_avg_pool3d(values[0].permute(3, 0, 1, 2), (halves, side, side))  # (D, halves, ...)
-        kept[f".{number}"] = _cells(small.permute(1, 2, 3, 0), extracted, times)
+        if extracted.own_maps:
+            maps = values[0]
+        else:
+            side = min(CELLS, values.shape[2])
+            small = functional.adaptive_avg_pool3d(values[0].permute(3, 0, 1, 2), (halves, side, side))
+            maps = small.permute(1, 2, 3, 0)  # (halves, side, side, D)
+        times = extracted.layer_times.get(name)
+        kept[f".{number}"] = _cells(maps, extracted, _middles(extracted, len(maps)) if times is None else times)
     return kept
+
+
+def _middles(extracted: Extracted, steps: int) -> FloatArray:
+    """The times of the middles of equal parts of one window."""
+    middles: FloatArray = extracted.times + extracted.seconds * ((np.arange(steps) + 0.5) / steps - 0.5)
+    return middles
 
 
 def regions(extracted: Extracted) -> Kept:

@@ -64,7 +64,7 @@ def rooted(values: FloatArray) -> FloatArray:
 
 
 def pairs(source: StoredStream, examples: StoredStream) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Extracted that both networks saw, (M, D) and (M, D'), and which video each is of, (M,).
+    """Features of the same time steps by both networks, (M, D) and (M, D'), and the video of each, (M,).
 
     Both streams cover the whole video, so time steps are paired by their relative position, whatever their times are.
     """
@@ -73,38 +73,38 @@ def pairs(source: StoredStream, examples: StoredStream) -> tuple[FloatArray, Flo
         raise WatchwordError(
             f"{len(videos)} videos have both {source.stream} and {examples.stream}: a map needs {FOLDS} or more"
         )
-    seen, wanted, numbers = [], [], []
+    sources, targets, numbers = [], [], []
     for number, video in enumerate(videos):
         mine, theirs = source.pooled(video), examples.pooled(video)
         rows = np.linspace(0, len(theirs) - 1, len(mine)).round().astype(int)
-        seen.append(mine)
-        wanted.append(theirs[rows])
+        sources.append(mine)
+        targets.append(theirs[rows])
         numbers.append(np.full(len(mine), number))
-    return np.concatenate(seen), np.concatenate(wanted), np.concatenate(numbers)
+    return np.concatenate(sources), np.concatenate(targets), np.concatenate(numbers)
 
 
-def fit_map(seen: FloatArray, wanted: FloatArray, videos: NDArray[np.int64]) -> LinearMap:
+def fit_map(sources: FloatArray, targets: FloatArray, videos: NDArray[np.int64]) -> LinearMap:
     """Ridge regression; the penalty is the one that explains most of held-out videos."""
-    roots = rooted(seen)
+    roots = rooted(sources)
     residuals = dict.fromkeys(PENALTIES, 0.0)
     total = 0.0
     for fold in range(FOLDS):
         out = videos % FOLDS == fold
-        centre, offset = roots[~out].mean(0), wanted[~out].mean(0)
-        total += float(((wanted[out] - offset) ** 2).sum())
+        centre, offset = roots[~out].mean(0), targets[~out].mean(0)
+        total += float(((targets[out] - offset) ** 2).sum())
         known, asked = roots[~out] - centre, roots[out] - centre
         size, vectors, inner = _decomposed(known @ known.T)
-        right = vectors.T @ (wanted[~out] - offset)
+        right = vectors.T @ (targets[~out] - offset)
         left = (asked @ known.T) @ vectors
         for penalty in PENALTIES:
             predicted = left @ (right / (size + penalty * inner)[:, None])
-            residuals[penalty] += float(((wanted[out] - offset - predicted) ** 2).sum())
+            residuals[penalty] += float(((targets[out] - offset - predicted) ** 2).sum())
     explained = {penalty: 1 - residual / total for penalty, residual in residuals.items()}
     best = max(explained, key=lambda penalty: explained[penalty])
-    centre, offset = roots.mean(0), wanted.mean(0)
+    centre, offset = roots.mean(0), targets.mean(0)
     known = roots - centre
     size, vectors, inner = _decomposed(known @ known.T)
-    weights = known.T @ (vectors @ ((vectors.T @ (wanted - offset)) / (size + best * inner)[:, None]))
+    weights = known.T @ (vectors @ ((vectors.T @ (targets - offset)) / (size + best * inner)[:, None]))
     return LinearMap(centre, weights.astype(np.float32), offset, best, explained[best], int(videos.max()) + 1)
 
 
@@ -117,9 +117,9 @@ def _decomposed(gram: FloatArray) -> tuple[FloatArray, FloatArray, float]:
 def map_features(
     source: StoredStream, mapping: LinearMap, target: StoredStream, videos: Sequence[str]
 ) -> Iterator[str]:
-    """Writes what the target's network would have seen; videos that it really saw are left as they are.
+    """Writes estimates of the target network's features; videos that have real ones are left as they are.
 
-    They go beside the real ones, under the same settings: a model reads both alike.
+    They are stored beside the real ones, under the same settings: a model reads both alike.
     """
     settings = target.store.settings(target.stream)
     for video in videos:

@@ -1,4 +1,4 @@
-"""The networks that streams may be made with, and what each calls its layers."""
+"""The networks that streams may be made with, and the names of their layers."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -17,8 +17,7 @@ from watchword.backbones.efficientnet_lite import SCALES, EfficientNetLite
 from watchword.backbones.formats import Tensors
 from watchword.backbones.i3d import I3D, LAYERS
 from watchword.backbones.regions import SIZE, YoloTiny
-from watchword.backbones.resnet import DEPTHS, ResNet
-from watchword.backbones.resnext3d import ResNeXt3D
+from watchword.backbones.resnet import DEPTHS, ResNet, ResNeXt3D
 from watchword.backbones.vision_transformers import CLIP_BLOCKS, IMAGE_SIZE, ClipVitB16, DinoV2S14, TinyVit5M
 from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights, weights_file
 from watchword.errors import WatchwordError, unknown
@@ -161,7 +160,7 @@ def find(kind: str, table: Mapping[str, Backbone], name: str) -> Backbone:
 
 @cache
 def _adapted(name: str) -> Backbone:
-    """Built at once: only the network itself knows how large its pictures are."""
+    """Built at once: the size of its pictures is known only then."""
     package, _, rest = name.partition(":")
     network = ADAPTERS[package][1](rest)
     return Backbone(lambda tensors: network, network.picture_size)

@@ -5,14 +5,16 @@ and the shape of the video without a second scan of the packets.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from watchword.backbones.c3d import REACH, STRIDES
 from watchword.backbones.flow import pixel_flow
 from watchword.backbones.regions import pool_regions
 from watchword.errors import WatchwordError
@@ -31,6 +33,9 @@ from watchword.video import CentreCrop, Squash, Timeline
 from watchword.video.transforms import Layout, Size
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
+PIECE, OVERLAP = 64, 8  # frames of a whole video that go through C3D at once, and those that two windows share
+MARGIN = -(-REACH // 16) * 16  # frames on each side of a piece: whole steps of pool5
+FC_WIDTH = 4096
 IMAGES = "images"  # the view of a region stream's image network, where it is not the detector's
 
 
@@ -47,6 +52,9 @@ class Extracted:
     mask: Tensor | None = None  # (F, N)
     notes: tuple[tuple[str, ...], ...] = ()  # (F, up to N) what each box holds
     cells: int | None = None  # a side of a grid to be stored, at most
+    vector: str = ""  # the layer that stands for the whole; "": the backbone's
+    own_maps: bool = False  # layers of several depths are kept as large as they are
+    layer_times: dict[str, FloatArray] = field(default_factory=dict)  # of layers (1, t, ...): seconds of their t steps
 
 
 class Sampler(Protocol):
@@ -228,7 +236,7 @@ class WindowSampler(ImageSampler):
             window = self.windows[self.next_window]
             clip = torch.from_numpy(np.stack([self.held[index] for index in window.tolist()]))  # (frames, H, W, 3)
             time = self.centres[self.next_window : self.next_window + 1]
-            yield Extracted(time, self.judge(clip), self.backbone, self.seen, self.spec.frames / self.spec.frame_rate)
+            yield self.extracted(time, self.judge(clip), self.spec.frames / self.spec.frame_rate)
             self.next_window += 1
             begin = self.windows[self.next_window, 0] if self.next_window < len(self.windows) else self.next_frame
             for position in [position for position in self.held if position < begin]:
@@ -236,8 +244,90 @@ class WindowSampler(ImageSampler):
 
     def judge(self, clip: Tensor) -> dict[str, Tensor]:
         """Layers of one window, each (1, ...)."""
-        layers: dict[str, Tensor] = self.network(clip.unsqueeze(0))
+        layers: dict[str, Tensor] = self.network(self.without_mean(clip).unsqueeze(0))
         return layers
+
+    def without_mean(self, clip: Tensor) -> Tensor:
+        return clip if self.spec.mean is None else clip.float() - torch.tensor(self.spec.mean)
+
+    def extracted(
+        self,
+        times: FloatArray,
+        layers: dict[str, Tensor],
+        seconds: float = 0.0,
+        layer_times: dict[str, FloatArray] | None = None,
+    ) -> Extracted:
+        return Extracted(
+            times,
+            layers,
+            self.backbone,
+            self.seen,
+            seconds,
+            vector=self.spec.vector or "",
+            own_maps=self.spec.maps == "own" or self.spec.reads_all,
+            layer_times=layer_times or {},
+        )
+
+
+class VideoSampler(WindowSampler):
+    """A whole video as one clip through C3D; the fully connected layers read windows of 16 frames that overlap by 8.
+
+    Maps are computed piece by piece, each with as many frames on both sides as they depend on: they are those of the
+    whole video at once, in bounded memory. Windows begin every 8 frames until the last frame is read; beyond the end
+    the last frame is repeated.
+    """
+
+    def times(self, timeline: Timeline) -> FloatArray:
+        begin, rate = float(timeline.times[0]), self.spec.frame_rate
+        count = max(1, ceil((timeline.end - begin) * rate - 1e-6))
+        self.seconds = begin + np.arange(count) / rate  # of the clip's frames
+        wanted, self.rows = np.unique(on_screen(timeline, self.seconds), return_inverse=True)
+        self.next_piece, self.next_frame = 0, 0
+        self.held = {}
+        return timeline.times[wanted]
+
+    def see(self, frames: Frames, view: str = "") -> Iterator[Extracted]:
+        for picture in frames.pictures:
+            self.held[self.next_frame] = picture
+            self.next_frame += 1
+        count = len(self.rows)
+        while self.next_piece < count:
+            start, stop = self.next_piece, min(self.next_piece + PIECE, count)
+            low, high = max(0, start - MARGIN), min(count, stop + MARGIN)
+            if self.rows[high - 1] >= self.next_frame:
+                return
+            clip = self.clip(np.arange(low, high))
+            yield self.piece(clip, low, start, stop)
+            self.next_piece = stop
+            needed = self.rows[max(0, stop - MARGIN)] if stop < count else self.next_frame
+            for position in [position for position in self.held if position < needed]:
+                del self.held[position]
+
+    def clip(self, numbers: Any) -> Tensor:
+        """Frames by their numbers in the clip; beyond its end the last one."""
+        rows = self.rows[np.minimum(numbers, len(self.rows) - 1)]
+        return self.without_mean(torch.from_numpy(np.stack([self.held[row] for row in rows.tolist()])))
+
+    def piece(self, clip: Tensor, low: int, start: int, stop: int) -> Extracted:
+        """Layers of the frames from `start` to `stop`, of a clip that begins at `low`."""
+        layers: dict[str, Tensor] = self.network(clip.unsqueeze(0), fully_connected=False)
+        times = {}
+        for name, stride in STRIDES.items():
+            first, last = (start - low) // stride, -(-(stop - low) // stride)
+            layers[name] = layers[name][:, first:last]
+            begins = range(start, stop, stride)
+            times[name] = np.array([self.seconds[begin : min(begin + stride, stop)].mean() for begin in begins])
+        windows = [begin for begin in range(start, stop, OVERLAP) if begin == 0 or begin + OVERLAP < len(self.rows)]
+        found = [self.network(self.clip(np.arange(begin, begin + 16)).unsqueeze(0)) for begin in windows]
+        middles = np.array([self.seconds[begin : begin + 16].mean() for begin in windows])
+        for name in ("fc6", "fc7"):
+            layers[name] = torch.cat([one[name] for one in found], 1) if found else torch.zeros(1, 0, FC_WIDTH)
+            times[name] = middles
+        return self.extracted(self.seconds[start:stop], layers, layer_times=times)
+
+
+def window_sampler(spec: Any, networks: Networks, most: int | None, cache: ImageCache) -> WindowSampler:
+    return (VideoSampler if spec.reads_all else WindowSampler)(spec, networks, most, cache)
 
 
 class FlowSampler(WindowSampler):
@@ -278,10 +368,10 @@ def describe_flow(motion: Tensor) -> Tensor:
     return torch.nn.functional.adaptive_avg_pool2d(maps, CELLS).permute(1, 2, 0)
 
 
-SAMPLERS: dict[type[StreamSpec], type[ImageSampler]] = {
+SAMPLERS: dict[type[StreamSpec], Callable[[Any, Networks, int | None, ImageCache], ImageSampler]] = {
     ImageSpec: ImageSampler,
     RegionSpec: RegionSampler,
-    WindowSpec: WindowSampler,
+    WindowSpec: window_sampler,
     FlowSpec: FlowSampler,
 }
 

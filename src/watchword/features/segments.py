@@ -1,4 +1,4 @@
-"""Streams of one segment of video after the other, while it is decoded once and cut into segments on the way.
+"""Streams of one segment of video after the other, while it is decoded and segmented once.
 
 Where a segment ends is known only some seconds later, so the frames that its streams may need are held back: so many a
 second, of the segments that are not done, and no more. A video of any length goes through the same memory.
@@ -33,9 +33,9 @@ from watchword.video import (
     Timeline,
     View,
     iterate_frames,
+    iterate_views,
     read_timeline,
     shots_from_cuts,
-    watch,
 )
 from watchword.video.container import Report, warn
 from watchword.video.transforms import Size
@@ -44,8 +44,8 @@ PER_SECOND = 4.0  # frames held for a stream of single frames: a segment of 7 s 
 CUTS = "cuts"
 
 
-class Cutting(Protocol):
-    """Says where segments begin and end. It has a view of its own, of frames as small as it likes."""
+class SegmentFinder(Protocol):
+    """Finds where segments begin and end, in a view of its own."""
 
     plan: Plan
     size: Size
@@ -56,7 +56,7 @@ class Cutting(Protocol):
 
 @dataclass(frozen=True)
 class From:
-    """Another plan from a second on: a video that was described up to there is not seen again."""
+    """Another plan from the second `start` on: what was described before is not decoded again."""
 
     plan: Plan
     start: float
@@ -85,14 +85,14 @@ class _Held:
     def reaches(self, end: float) -> bool:
         return all(frames and frames[-1][0] >= end - 1e-6 for frames in self.frames.values())
 
-    def forget(self, end: float) -> None:
-        """Nothing before `end` will be asked for, but the frame that is on screen then."""
+    def drop_before(self, end: float) -> None:
+        """Drops the frames before `end`, but not the one that is on screen then."""
         for view, frames in self.frames.items():
             later = [index for index, (time, _) in enumerate(frames) if time > end + 1e-6]
             self.frames[view] = frames[max(0, (later[0] if later else len(frames)) - 1) :]
 
-    def see(self, start: float, end: float) -> Iterator[Extracted]:
-        """What the network makes of a segment, as of a video of its own."""
+    def extract(self, start: float, end: float) -> Iterator[Extracted]:
+        """The network's outputs for a segment, as for a video of its own."""
         own = {
             view: [frame for frame in frames if start - 1e-6 <= frame[0] < end - 1e-6] or frames[:1]
             for view, frames in self.frames.items()
@@ -110,7 +110,7 @@ def extract_segments(
     extraction: Extraction,
     path: Path,
     streams: Sequence[str],
-    cutting: Cutting,
+    finder: SegmentFinder,
     warnings: list[str],
     start: float = 0.0,
     most: int | None = None,
@@ -133,32 +133,32 @@ def extract_segments(
         parts: dict[str, list[StreamArrays]] = defaultdict(list)
         cache.clear()
         for one in held.values():
-            for extracted in one.see(begin, end):
+            for extracted in one.extract(begin, end):
                 for stream in users[one.spec]:
                     for suffix, part in EXTRACTORS[stream].keep(extracted).items():
                         parts[stream + suffix].append(part)
-            one.forget(end)
+            one.drop_before(end)
         arrays = {name: joined(some) for name, some in parts.items()}
         for spec, sound in audio.items():
             arrays |= {stream: sound.between(begin, end) for stream in users[spec]}
         return begin, end, arrays
 
-    views = {CUTS: View(From(cutting.plan, start), cutting.size)}
+    views = {CUTS: View(From(finder.plan, start), finder.size)}
     views |= {
         f"{name}/{view}": View(From(one.plan, start), size)
         for name, one in held.items()
         for view, size in one.sizes.items()
     }
     waiting: list[tuple[float, float]] = []
-    for name, frames in ahead(watch(path, views, chunk=CHUNK, report=warnings.append)):
+    for name, frames in ahead(iterate_views(path, views, chunk=CHUNK, report=warnings.append)):
         if name == CUTS:
-            waiting += cutting.feed(frames)
+            waiting += finder.feed(frames)
         else:
             number, _, view = name.partition("/")
             held[number].add(frames, view)
         while waiting and all(one.reaches(waiting[0][1]) for one in held.values()):
             yield segment(*waiting.pop(0))
-    for begin, end in waiting + cutting.finish():
+    for begin, end in waiting + finder.finish():
         yield segment(begin, end)
 
 

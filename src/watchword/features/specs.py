@@ -8,7 +8,7 @@ The key of a store is a hash of a spec's dump by alias, so an alias never change
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from watchword.config import Settings
 from watchword.types import FloatArray
@@ -16,7 +16,7 @@ from watchword.video import Plan, Rate, Spaced, Timeline, Uniform
 
 
 def renamed(default: Any, new: str, old: str, **limits: Any) -> Any:
-    """A field that stores, and settings written before 0.2, know by its old name."""
+    """A field that has its old name in stores and in settings written before 0.2."""
     return Field(default, validation_alias=AliasChoices(new, old), serialization_alias=old, **limits)
 
 
@@ -41,9 +41,14 @@ class StreamSpec(Settings):
             return {**{key: value for key, value in values.items() if key != "moments"}, "time_steps": None}
         return values
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether the network reads the whole video at once, so that there is nothing to sample."""
+        return False
+
     @model_validator(mode="after")
     def some_way_to_sample(self) -> Self:
-        if self.time_steps is None and self.per_second is None:
+        if self.time_steps is None and self.per_second is None and not self.reads_all:
             raise ValueError("give time_steps or per_second")
         if self.stride is not None and self.time_steps is None:
             raise ValueError("stride and per_second exclude each other: give stride and time_steps, or per_second")
@@ -80,13 +85,49 @@ class RegionSpec(StreamSpec):
 class WindowSpec(StreamSpec):
     """Short windows of frames around the time steps.
 
-    Sixteen frames at eight a second cover two seconds: five windows tile a clip of ten.
+    Sixteen frames at eight a second cover two seconds: five windows tile a clip of ten. With `clip = "video"` the whole
+    video is one clip of `frame_rate` frames a second, as dualAFR reads it with C3D.
+
+    What is None is as it was before there was the setting, and in no key.
     """
 
     backbone: str = "i3d"
     time_steps: int | None = renamed(5, "time_steps", "moments", ge=1)
     frames: int = Field(16, ge=2)
     frame_rate: float = Field(8.0, gt=0)
+    clip: Literal["video"] | None = None  # the whole video; None: windows
+    maps: Literal["own"] | None = None  # of several depths: each as large as the network has it; None: averaged
+    vector: Literal["fc6"] | None = None  # c3d: what stands for a window; None: fc7
+    mean: tuple[float, float, float] | None = None  # c3d: a colour that is taken off, red, green, blue
+
+    @property
+    def reads_all(self) -> bool:
+        return self.clip == "video"
+
+    @field_validator("mean", mode="before")
+    @classmethod
+    def numbers_of_a_word(cls, value: Any) -> Any:
+        """`102,98,90` on the command line."""
+        return value.strip("[] ").split(",") if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def a_whole_video_is_not_sampled(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if values.get("clip") != "video":
+            return values
+        given = [name for name in ("time_steps", "moments", "per_second", "stride") if values.get(name) is not None]
+        if given:
+            raise ValueError(f"clip=video reads the whole video: leave {given[0]} out, or clip")
+        return {**values, "time_steps": None}
+
+    @model_validator(mode="after")
+    def settings_of_c3d(self) -> Self:
+        for name in ("clip", "vector", "mean"):
+            if getattr(self, name) is not None and self.backbone != "c3d":
+                raise ValueError(f"{name} is a setting of the backbone c3d, not of {self.backbone}")
+        if self.clip and (self.frames != 16 or self.every != 1):
+            raise ValueError("clip=video has windows of 16 frames: leave frames and every out")
+        return self
 
 
 class FlowSpec(WindowSpec):

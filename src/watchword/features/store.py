@@ -5,7 +5,7 @@
 
 A stream is called by its name (`appearance`) while it was made with one set of settings, and by name and key
 (`appearance@3f9a01c2`, or an unmistakable beginning of the key) once there are several. Files are memory-mapped: asking
-for a shape reads the header alone. Writers fill a temporary name and rename it, so that a reader never sees half a
+for a shape reads the header alone. Writers fill a temporary name and rename it, so that a reader never gets half a
 file, whoever is killed and however many write at once.
 """
 
@@ -32,7 +32,7 @@ from watchword.types import FloatArray, StreamArrays, StreamName
 SUFFIX = ".safetensors"
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 LONGEST_NAME = 180  # bytes of an encoded video id: file systems stop at 255 with suffix and temporary marks
-ABANDONED_SECONDS = 600  # a temporary file that nobody has touched for so long belongs to a writer that died
+ABANDONED_SECONDS = 600  # an older temporary file belongs to a writer that was killed
 
 
 def settings_key(settings: Mapping[str, Any]) -> str:
@@ -91,7 +91,7 @@ class Store:
         return frames, locations, width
 
     def width(self, stream: str) -> int:
-        """D, which is the same for all videos of a stream (`write` sees to it)."""
+        """D, which is the same for all videos of a stream (`write` checks it)."""
         return self.shape(_decode(next(_files(self._folder_of(stream)))), stream)[2]
 
     # --- reading and writing ---------------------------------------------------------------------------------------

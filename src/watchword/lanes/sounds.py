@@ -14,7 +14,7 @@ from watchword.lanes.reading import LanePart, LaneProgress
 from watchword.lanes.tracking import CueTracker, Sighting
 from watchword.types import Cue
 
-MIN_SCORE = 0.4
+MIN_SCORE = 0.5
 MAX_TAGS = 3  # at a time
 GAP = 1.5  # seconds that a sound may be missed
 NOT_A_SOUND = frozenset({"Silence"})

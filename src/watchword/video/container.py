@@ -1,6 +1,6 @@
 """Opening an untrusted file: one video, from one ordinary file, and nothing else.
 
-FFmpeg also reads playlists and lists that make it open *other* files or addresses. A video that comes from a stranger
+FFmpeg also reads playlists and lists that make it open *other* files or addresses. A video from an unknown source
 must not read /etc/passwd or call a host, so only the `file` protocol is allowed and formats that point elsewhere are
 not. Devices and pipes may never end: only regular files are opened. Dimensions are limited before memory is taken.
 """
@@ -30,7 +30,7 @@ ADDRESSES = ("http:", "https:", "rtsp:", "rtmp:")  # as the first part of a path
 PLAYLISTS = (".m3u", ".m3u8", ".pls", ".mpd", ".xspf")
 SAVE_FIRST = "Watchword reads files and fetches nothing: save it first (yt-dlp downloads web videos, ffmpeg streams)"
 MAX_PIXELS = 100_000_000  # 12 k x 8 k: more than any camera's video, less than a machine's memory
-MAX_SECONDS = 1_000_000.0  # eleven days: a time stamp beyond it is a lie, and sampling it would never end
+MAX_SECONDS = 1_000_000.0  # eleven days: a time stamp beyond it is wrong, and sampling it would never end
 
 # Demuxers that open other files, addresses or devices, run scripts, or take any text for a picture.
 REFUSED = {
@@ -58,10 +58,16 @@ def warn(line: str) -> None:
     warnings.warn(line, DamagedVideo, stacklevel=2)
 
 
+def is_address(path: Path) -> bool:
+    """Whether it is an address of the web or of a camera, given as if it were a file."""
+    first = path.parts[0].lower() if path.parts else ""
+    return first in ADDRESSES or (first.startswith("www.") and not os.path.exists(path.parts[0]))
+
+
 def shown(path: Path) -> str:
     """A name that any terminal can print on one line, whatever bytes it is made of."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    if path.parts and path.parts[0] in ADDRESSES:  # a path has one slash
+    if is_address(path):  # a path has one slash
         text = text.replace(":/", "://", 1)
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
@@ -115,7 +121,7 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     stream = next((video for video in videos if video is best), videos[0])
     context = stream.codec_context
     if context is None:
-        raise VideoUnreadable(f"cannot read {shown(path)}: no decoder here knows its pictures; convert it to h264")
+        raise VideoUnreadable(f"cannot read {shown(path)}: no decoder here reads its pictures; convert it to h264")
     if context.width * context.height > MAX_PIXELS:
         raise VideoUnreadable(
             f"cannot read {shown(path)}: {context.width}x{context.height} pixels a frame, "
@@ -146,7 +152,7 @@ def _check_file(path: Path) -> None:
 
 def _neighbour(path: Path) -> str:
     """What was probably meant by a file that is not there."""
-    if path.parts and path.parts[0] in ADDRESSES:
+    if is_address(path):
         return f"; {SAVE_FIRST}"
     if path.suffix.lower() in PLAYLISTS:
         return f"; a playlist is no video, {SAVE_FIRST}"

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from watchword.errors import WatchwordError
-from watchword.video.container import Report, opened, shown, video_stream, warn
+from watchword.video.container import Report, is_address, opened, shown, video_stream, warn
 
 # Suffix -> MIME type of every file that is read as a video; a file that is named itself may have any suffix.
 VIDEO_TYPES = {
@@ -66,7 +66,7 @@ def find_relative(
 ) -> dict[Path, Path]:
     """The paths of files, folders and patterns, each by its path below the folder that was named.
 
-    Where two would be the same, by their paths below the folder that holds all that was named.
+    Where two would be the same, all by their paths below the folder that holds all that was named.
     """
     words = list(words)
     found: dict[str, tuple[Path, Path]] = {}  # absolute path -> relative path, path
@@ -74,11 +74,11 @@ def find_relative(
         for path in _paths(word, suffixes, report):
             absolute = os.path.abspath(path)
             found.setdefault(absolute, (Path(os.path.relpath(absolute, _root(word))), path))
-    count = Counter(relative for relative, _ in found.values())
-    base = os.path.commonpath([os.path.abspath(_root(word)) for word in words]) if words else ""
-    below = {absolute: Path(os.path.relpath(absolute, base)) for absolute in found}
-    named = {below[key] if count[name] > 1 else name: path for key, (name, path) in found.items()}
-    return named if len(named) == len(found) else {below[key]: path for key, (_, path) in found.items()}
+    named = dict(found.values())
+    if len(named) == len(found):
+        return named
+    base = os.path.commonpath([os.path.abspath(_root(word)) for word in words])
+    return {Path(os.path.relpath(absolute, base)): path for absolute, (_, path) in found.items()}
 
 
 def _root(word: str) -> Path:
@@ -118,7 +118,7 @@ def _paths(word: str, suffixes: frozenset[str], report: Report) -> Iterator[Path
         if not found:
             raise WatchwordError(f"no videos in {path}: it has no file that ends in .mp4, .webm, .avi or the like")
         yield from found
-    elif glob.has_magic(word) and not os.path.exists(path):
+    elif glob.has_magic(word) and not os.path.exists(path) and not is_address(path):  # an address may hold a ?
         matches = sorted(glob.glob(word, recursive=True))
         if not matches:
             raise WatchwordError(f"no file matches {word!r}")

@@ -1,10 +1,11 @@
-"""Frames of a video at asked-for times: the frame for time t is the one that is on screen at t.
+"""Frames of a video at given times: the frame for time t is the one that is on screen at t.
 
-What makes it cheap: the timeline tells which packets hold the asked-for frames, so a segment of video without any is
-dropped undecoded up to the next key frame, a long one is not even read, frames that no other refers to are skipped
-inside the decoder, and only asked-for frames are converted to RGB, at the size asked for. What makes it safe: after
-a jump every packet must be the one that the timeline has, or the video is read without jumps; if an expected frame does
-not come out (odd or damaged video), the rest is read again the plain way, every packet decoded.
+It is cheap, because the timeline has the packets of the frames that are asked for. Packets between them are dropped
+undecoded up to the next key frame, and many in a row are not even read. Frames that no other refers to are skipped
+inside the decoder. Only frames that are asked for are converted to RGB, at the size asked for.
+
+It is safe, because after a jump every packet must be the one that the timeline has; otherwise the video is read without
+jumps. If an expected frame does not come out (odd or damaged video), the rest is read again, every packet decoded.
 """
 
 import sys
@@ -29,7 +30,7 @@ from watchword.video.sampling import Plan
 from watchword.video.timeline import Scan, scan
 from watchword.video.transforms import NATIVE, Converter, Size, display_matrix, upright_size
 
-FAR = 250  # packets: a longer segment that nobody needs is jumped over; a shorter one is as quickly read
+FAR = 250  # packets: a longer segment that is not needed is jumped over; a shorter one is as quickly read
 # Decoders that skip exactly the frames that nothing refers to, so that all others come out unchanged.
 CAN_SKIP = {"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"}
 
@@ -46,7 +47,7 @@ class VideoInfo:
     has_audio: bool
     num_frames: int
     codec: str
-    warnings: tuple[str, ...] = ()  # damage that was seen
+    warnings: tuple[str, ...] = ()  # damage that was found
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class View:
 
 
 def probe(path: str | Path) -> VideoInfo:
-    """What there is to see. Walks over the packets and decodes a frame: it does not believe headers."""
+    """What a player shows of a video. It walks over the packets and decodes a frame: headers may be wrong."""
     path, lines = Path(path), list[str]()
     video = scan(path, lines.append)
     _, frame = next(_on_screen(path, video, np.array([video.origin]), 1, []))
@@ -82,11 +83,11 @@ def iterate_frames(
     path: str | Path, plan: Plan, size: Size = NATIVE, *, chunk: int = 64, threads: int = 1, report: Report = warn
 ) -> Iterator[Frames]:
     """The frames of a plan, `chunk` at a time: a video of any length in the memory of one chunk."""
-    for _, frames in watch(path, {"frames": View(plan, size)}, chunk=chunk, threads=threads, report=report):
+    for _, frames in iterate_views(path, {"frames": View(plan, size)}, chunk=chunk, threads=threads, report=report):
         yield frames
 
 
-def watch(
+def iterate_views(
     path: str | Path, views: Mapping[str, View], *, chunk: int = 64, threads: int = 1, report: Report = warn
 ) -> Iterator[tuple[str, Frames]]:
     """Several views in one decoding: (name, up to `chunk` frames) as they fill up, each view in order of time.
@@ -102,7 +103,7 @@ def watch(
     for asked, (tick, frame) in zip(asked_ticks, _on_screen(path, video, asked_ticks, threads, damage), strict=False):
         for viewer in viewers:
             try:
-                yield from viewer.look(asked, tick, frame)
+                yield from viewer.add(asked, tick, frame)
             except WatchwordError as error:
                 raise VideoUnreadable(f"cannot read {shown(path)}: {error}") from error
             except Exception as error:
@@ -117,14 +118,14 @@ class _Viewer:
     def __init__(self, name: str, view: View, video: Scan, chunk: int) -> None:
         self.name, self.video, self.chunk = name, video, chunk
         seconds = view.plan.times(video.timeline)
-        # A microsecond of grace: 0.1 + 0.2 must still find the frame at 0.3.
+        # A microsecond of tolerance: 0.1 + 0.2 must still find the frame at 0.3.
         self.asked = np.floor((seconds + 1e-6) / float(video.tick)).astype(np.int64) + video.origin  # (K,) ascending
         self.converter = Converter(view.size, video.aspect)
         self.done = 0
         self.times: list[float] = []
         self.pictures: NDArray[np.uint8] | None = None
 
-    def look(self, asked: int, tick: int, frame: VideoFrame) -> Iterator[tuple[str, Frames]]:
+    def add(self, asked: int, tick: int, frame: VideoFrame) -> Iterator[tuple[str, Frames]]:
         """Takes the frame as often as its tick is asked for; yields a chunk whenever one is full."""
         picture: NDArray[np.uint8] | None = None
         while self.done < len(self.asked) and self.asked[self.done] == asked:
@@ -151,7 +152,7 @@ def _on_screen(
         expected = visible[np.searchsorted(visible, asked_ticks, "right").clip(1) - 1]
         for tick, frame in _decoded(path, video, expected, threads, damage):
             if tick > expected[done]:
-                break  # a frame did not come: the plain way
+                break  # a frame did not come out: decode every packet
             while tick == expected[done]:
                 yield tick, frame
                 done += 1
@@ -196,7 +197,7 @@ def _decoded(
                 frames = decoder.decode(packet)
             except EOFError:
                 return
-            except Exception as error:  # whatever it is, other packets follow
+            except Exception as error:  # any error: other packets follow
                 damage.append(reason_of(error))
                 return
             for frame in frames:
@@ -219,7 +220,7 @@ def _decoded(
                 if index < begin:
                     continue
                 if jumped and (packet.pts, packet.size) != (video.ticks[index], video.sizes[index]):
-                    damage.clear()  # another packet than the first walk found here: all over again, on foot
+                    damage.clear()  # another packet than the first walk found here: start again, without jumps
                     yield from _decoded(path, video, expected, threads, damage, jumps=False)
                     return
                 if skips and skipping == wanted[index]:
@@ -239,8 +240,8 @@ def _segments(needed: NDArray[np.bool_]) -> list[tuple[int, int]]:
 def _jump(
     container: InputContainer, stream: VideoStream, video: Scan, target: int
 ) -> "tuple[Iterator[Packet[VideoStream]], int]":
-    """Packets from `target` on or from a little before it, and the number of the first; a guess, to be checked."""
-    with suppress(FFmpegError, OSError):  # then we are where we were, which the check will find
+    """Packets from `target` on or from a little before it, and the number of the first; to be checked."""
+    with suppress(FFmpegError, OSError):  # the position stays, which the check finds
         container.seek(min(int(video.decoding[target]), int(video.ticks[target])), stream=stream)
     packets = _packets(container, stream)
     first = next(packets, None)
@@ -253,7 +254,7 @@ def _jump(
 def packets_to_decode(
     ticks: NDArray[np.int64], keys: NDArray[np.bool_], wanted: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which packets, in the order of decoding, must be decoded to see the wanted ones: from a key frame on to each."""
+    """Which packets, in the order of decoding, must be decoded to show the wanted ones: from a key frame on to each."""
     indices = np.arange(len(ticks))
     key_of = np.maximum.accumulate(np.where(keys, indices, 0))  # where each packet's group begins
     leads = ticks < ticks[key_of]  # shown before its group's key frame: it may refer to the group before
@@ -293,5 +294,5 @@ class _Clock:
 
 
 def _packets(container: InputContainer, stream: VideoStream) -> "Iterator[Packet[VideoStream]]":
-    """The same packets that `scan` saw, up to where the file breaks off, which the scan reports."""
+    """The packets of `scan`, up to where the file breaks off, which the scan reports."""
     return demux(container, stream, [])

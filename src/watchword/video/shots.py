@@ -1,4 +1,4 @@
-"""Shots by colour histogram: cheap, streaming, no weights. TransNetV2 in `backbones` is the careful way.
+"""Shots by colour histogram: cheap, streaming, no weights. TransNetV2 in `backbones` is more accurate.
 
 A cut is a frame whose colours differ from the frame before by much, and by much more than neighbouring frames differ
 from each other: the second part keeps fast motion, flicker and hand-held cameras from being taken for cuts.
@@ -15,7 +15,7 @@ from watchword.types import FloatArray, Frames
 
 LEVELS = 8  # of each colour channel
 BLOCKS = 2  # a picture is compared in BLOCKS x BLOCKS parts: the same colours elsewhere are another picture
-WINDOW = 3  # frames on each side that say what is usual here
+WINDOW = 3  # frames on each side whose median difference is usual here
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class HistogramCuts:
 
     def __init__(self, *, minimum_seconds: float = 0.6, threshold: float = 0.4, contrast: float = 3.0) -> None:
         self.minimum_seconds, self.threshold, self.contrast = minimum_seconds, threshold, contrast
-        self.start: float | None = None  # of the shot that is going on
+        self.start: float | None = None  # of the current shot
         self.settled = float("-inf")  # up to here nothing more will be found
         self.before: FloatArray | None = None  # colours of the last frame
         self.window: deque[tuple[float, float]] = deque()  # (time, difference) of some frames
-        self.centre = 0  # of the window: the frame to judge next
+        self.centre = 0  # of the window: the frame to test next
 
     def feed(self, frames: Frames) -> list[float]:
-        """The cuts that can be told now: each is the time of a shot's first frame."""
+        """The cuts that are certain now: each is the time of a shot's first frame."""
         found = []
         for change in self._changes(frames):
             self.window.append(change)
             if len(self.window) - self.centre > WINDOW:
-                found += self._judge(self.centre)
+                found += self._cut_at(self.centre)
                 self.centre += 1
             if self.centre > WINDOW:
                 self.window.popleft()
@@ -56,7 +56,7 @@ class HistogramCuts:
 
     def finish(self) -> list[float]:
         """The cuts among the last frames, which have fewer neighbours."""
-        found = [cut for index in range(self.centre, len(self.window)) for cut in self._judge(index)]
+        found = [cut for index in range(self.centre, len(self.window)) for cut in self._cut_at(index)]
         self.centre = len(self.window)
         return found
 
@@ -68,8 +68,8 @@ class HistogramCuts:
         self.before = colours[-1:]
         return zip(frames.times.tolist(), changes.tolist(), strict=True)
 
-    def _judge(self, centre: int) -> list[float]:
-        """Whether a frame of the window begins a shot, from the median difference of the frames around it."""
+    def _cut_at(self, centre: int) -> list[float]:
+        """The time of a frame of the window if it begins a shot, by the median difference of the frames around it."""
         changes = list(self.window)
         time, difference = changes[centre]
         around = changes[max(0, centre - WINDOW) : centre] + changes[centre + 1 : centre + 1 + WINDOW]
@@ -114,7 +114,7 @@ def histogram_shots(
 
 
 def shots_from_cuts(cuts: FloatArray, times: FloatArray, *, end: float, threshold: float = 0.5) -> list[Shot]:
-    """Shots from what a network such as TransNetV2 says of every frame: how likely it is the last of its shot.
+    """Shots from the probability of every frame to be the last of its shot, as TransNetV2 computes it.
 
     A run of likely frames is one transition, and belongs to the shot that it ends.
     """

@@ -1,8 +1,8 @@
 """When each frame of a video is shown, without decoding one: a walk over the packets' headers.
 
-Headers lie about duration, rate and count, and a variable frame rate has no rate at all. The packets know: a walk costs
-about 5 microseconds a packet (2 ms for a 10 s clip) and makes every later decision exact: which frame is on screen at
-a time, which packets must be decoded for it, and where the video really ends.
+Headers are often wrong about duration, rate and count, and a variable frame rate has no rate. The packets are exact: a
+walk over them tells which frame is on screen at a time, which packets must be decoded for it, and where the video ends.
+It takes about 5 microseconds a packet, 2 ms for a clip of 10 s.
 """
 
 from array import array
@@ -21,13 +21,13 @@ from watchword.video.container import MAX_SECONDS, Report, demux, opened, shown,
 
 # These carry no presentation times. Their decoders give frames in the order of showing, so decode times will do.
 WITHOUT_TIMES = {"avi", "h261", "h263", "h264", "hevc", "vvc", "m4v", "mpegvideo", "mjpeg", "cavsvideo", "dirac", "vc1"}
-WITH_INDEX = {"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "mpegts"}  # others forget times when they are sought in
+WITH_INDEX = {"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "mpegts"}  # others lose their times in a seek
 WITH_DURATION = {"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "asf"}  # written in a header, not guessed
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a sampling plan may know of a video."""
+    """What a sampling plan reads of a video."""
 
     times: FloatArray  # (frames,) ascending, seconds from the video's start: each frame is shown from its time on
     end: float  # seconds: when the last frame goes
@@ -38,8 +38,8 @@ class Scan:
     """The packets of the picture stream in the order of decoding, and the timeline they make."""
 
     ticks: NDArray[np.int64]  # (packets,) presentation times in units of `tick`
-    decoding: NDArray[np.int64]  # (packets,) decoding times, which a file's own index knows
-    sizes: NDArray[np.int64]  # (packets,) bytes: with its tick, what a packet is known by
+    decoding: NDArray[np.int64]  # (packets,) decoding times, as in a file's own index
+    sizes: NDArray[np.int64]  # (packets,) bytes: with its tick, the identity of a packet
     keys: NDArray[np.bool_]  # (packets,) decoding can begin here
     hidden: NDArray[np.bool_]  # (packets,) decoded for others, never shown: outside an edit list
     tick: Fraction  # seconds
@@ -94,7 +94,7 @@ def scan(path: Path, report: Report) -> Scan:
         latest -= (container.start_time or 0) / 1e6
     found = np.frombuffer(ticks, np.int64).copy()
     hidden = np.frombuffer(flags, np.bool_).copy()
-    if hidden.all():  # an edit list that leaves nothing to see is a lie
+    if hidden.all():  # an edit list that hides everything is wrong
         hidden[:] = False
     visible = np.unique(found[~hidden])
     if not exact:

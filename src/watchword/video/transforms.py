@@ -172,6 +172,6 @@ def turn(pixels: NDArray[np.uint8], matrix: NDArray[np.int64]) -> NDArray[np.uin
 def upright_size(frame: VideoFrame, aspect: Fraction | None) -> tuple[int, int]:
     """Width and height as a player shows them: square pixels, turned."""
     width, height = frame.width, frame.height
-    if aspect is not None and Fraction(1, 4) <= aspect <= 4:  # beyond it is a lie
+    if aspect is not None and Fraction(1, 4) <= aspect <= 4:  # others are wrong
         width = max(1, round(width * aspect))
     return (height, width) if display_matrix(frame)[0, 0] == 0 else (width, height)
