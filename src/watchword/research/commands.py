@@ -13,8 +13,9 @@ from watchword.research.papers.dual_afr import layers
 from watchword.research.papers.global2local import attention_ablation
 from watchword.research.papers.hierarchical import regions
 from watchword.research.papers.refocus import refocus
+from watchword.research.papers.side_by_side import side_by_side
 from watchword.research.papers.stats import branches, heatmap
-from watchword.research.study.commands import study
+from watchword.research.study import study
 
 research = typer.Typer(
     name="research", help="Figures and analyses of the papers; drawn data; studies.", no_args_is_help=True
@@ -25,7 +26,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Experiments": (sweep, perplexity),
     "Words of captions": (word_frequency, vocab_stats, pos_stats, tuple_f1),
     "Attention and time": (grounding, temporal_order, branches, attention_ablation),
-    "Figures of the papers": (regions, heatmap, refocus, layers),
+    "Figures of the papers": (regions, heatmap, refocus, layers, side_by_side),
 }
 for panel, commands in COMMANDS.items():
     for command in commands:

@@ -17,27 +17,28 @@ SHEET_VIDEOS = 10
 
 
 def shapes(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the data set goes; made if it is not there")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the data set; created if missing.")],
     count: Annotated[int, typer.Option(help="Number of videos; of ten, seven train, one validates, two test.")] = 500,
-    seed: Annotated[int, typer.Option(help="the same seed draws the same videos")] = 0,
-    frames: Annotated[int, typer.Option(help="frames of a video, eight a second")] = 16,
-    size: Annotated[int, typer.Option(help="pixels of a side, a multiple of 16")] = 64,
+    seed: Annotated[int, typer.Option(help="Random seed: the same seed draws the same videos.")] = 0,
+    frames: Annotated[int, typer.Option(help="Frames of a video, eight a second.")] = 16,
+    size: Annotated[int, typer.Option(help="Pixels of a side, a multiple of 16.")] = 64,
     distractors: Annotated[int, typer.Option(help="Objects that are in no caption.")] = 2,
-    event: Annotated[str, typer.Option(help="anywhere in the video, or the whole of it")] = "anywhere",
-    longest_event: Annotated[float, typer.Option(help="share of the video that an event takes at most")] = 2 / 3,
-    outside: Annotated[str, typer.Option(help="the subject outside its event: at rest, or hidden")] = "rest",
-    actions: Annotated[str, typer.Option(help="only these, such as moves,appears,vanishes")] = "",
+    event: Annotated[str, typer.Option(help="anywhere: a part of the video; whole: all of it.")] = "anywhere",
+    longest_event: Annotated[float, typer.Option(help="Largest share of the video that an event takes.")] = 2 / 3,
+    outside: Annotated[str, typer.Option(help="The subject outside its event: rest or hidden.")] = "rest",
+    actions: Annotated[str, typer.Option(help="Only these, such as moves,appears,vanishes.")] = "",
     streams: Annotated[
         str,
         typer.Option(
-            help="of appearance, appearance_grid, regions, motion, scene, movement, moving_regions, layer1 "
-            "to layer3; or all"
+            help="Of appearance, appearance_grid, regions, motion, scene, movement, moving_regions, layer1 "
+            "to layer3; or all."
         ),
     ] = "appearance,regions,motion",
+    regions_every: Annotated[int, typer.Option(min=1, help="Regions of one of so many frames, the middle one.")] = 1,
     write_videos: Annotated[
         bool, typer.Option("--write-videos", help="Also write videos/*.mp4 and captions.csv.")
     ] = False,
-    sheet: Annotated[Path | None, typer.Option(help="a picture (.png) of the first videos, to look at")] = None,
+    sheet: Annotated[Path | None, typer.Option(help="A picture (.png) of the first videos.")] = None,
 ) -> None:
     """Draw videos of coloured shapes, with captions, features and the truth about them.
 
@@ -74,7 +75,7 @@ def shapes(
                 shown.append(drawn)
             progress.advance(task)
 
-        write_shapes(folder, config, wanted, each)
+        write_shapes(folder, config, wanted, each, regions_every)
     try:
         if write_videos:
             with (folder / "captions.csv").open("w", newline="", encoding="utf-8") as file:

@@ -6,7 +6,7 @@ events right.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchword.research.shapes import Truth
+    from watchword.tensors import Stream
     from watchword.types import FloatArray
 
 
@@ -38,7 +39,8 @@ def grounding(
     """Measure the share of attention on the region of the caption's subject, in frames in which it is visible.
 
     `frames`: within each frame, averaged over frames. `event`: the same for frames of the event. `words`: over all
-    frames, averaged over words. `objects`: like `frames`, relative to that on all objects. Chance: uniform attention.
+    frames, averaged over words. `objects`: like `frames`, relative to that on all objects. `during`: on frames of the
+    event, whatever the region. Chance: uniform attention.
 
     watchword research grounding runs/shapes_hierarchical --truth data/objects/truth.jsonl
     """
@@ -61,10 +63,12 @@ def grounding(
             raise WatchwordError(f"{truth} does not have the {split} videos of {folder}: name their own truth.jsonl")
         found, chance = [], []
         for caption in captioner.caption_stored(videos):
-            weights = np.asarray(on_regions(caption.attention, folder), np.float64)  # (T, F, N)
-            visible = known[caption.video].visible[: weights.shape[1], : weights.shape[2]]
-            found.append(shares(weights, known[caption.video]))
-            chance.append(shares(np.broadcast_to(visible / visible.sum(), weights.shape), known[caption.video]))
+            stream, attention = on_regions(caption.attention, folder)
+            weights = np.asarray(attention, np.float64)  # (T, F, N)
+            truth_there = at_times(known[caption.video], captioner.features.read([caption.video]), stream)
+            visible = truth_there.visible[: weights.shape[1], : weights.shape[2]]
+            found.append(shares(weights, truth_there))
+            chance.append(shares(np.broadcast_to(visible / max(1, visible.sum()), weights.shape), truth_there))
         for name, some in ((captioner.name, found), ("chance", chance)):
             rows[name] = {key: float(np.nanmean([one[key] for one in some])) for key in some[0]}
     rows["chance"] = rows.pop("chance")  # last
@@ -77,14 +81,31 @@ def grounding(
     Console().print(table)
 
 
-def on_regions(attention: "Mapping[str, FloatArray]", folder: Path) -> "FloatArray":
-    """The attention over regions."""
+def on_regions(attention: "Mapping[str, FloatArray]", folder: Path) -> "tuple[str, FloatArray]":
+    """The stream of regions, and the attention over it."""
     from watchword.types import AttentionHead
 
     for name, weights in attention.items():
-        if AttentionHead.parse(name).stream in REGIONS:
-            return weights
+        stream = AttentionHead.parse(name).stream
+        if stream in REGIONS:
+            return stream, weights
     raise WatchwordError(f"the model of {folder} does not attend to regions: {' or '.join(REGIONS)} in data.streams")
+
+
+def at_times(truth: "Truth", streams: "Mapping[str, Stream]", regions: str) -> "Truth":
+    """The truth of the frames that have regions; another stream of the video has all frames."""
+    import numpy as np
+
+    num_frames = len(truth.visible)
+    whole = [stream for stream in streams.values() if stream.times.shape[1] == num_frames]
+    times = streams[regions].times[0].numpy()
+    if len(times) == num_frames or not whole:
+        return truth
+    frames = np.abs(whole[0].times[0].numpy()[:, None] - times).argmin(0)  # (F,)
+    inside = (frames >= truth.event[0]) & (frames < truth.event[1])
+    start = int(inside.argmax()) if inside.any() else 0
+    event = (start, start + int(inside.sum()))
+    return replace(truth, event=event, boxes=truth.boxes[frames], visible=truth.visible[frames])
 
 
 def shares(weights: "FloatArray", truth: "Truth") -> dict[str, float]:
@@ -106,6 +127,7 @@ def shares(weights: "FloatArray", truth: "Truth") -> dict[str, float]:
         "event": float(on_subject[happening].mean()) if happening.any() else float("nan"),
         "words": float(weights[:, :, truth.subject].sum(1).mean()),
         "objects": float(on_subject[visible].sum() / on_objects[visible].sum()) if visible.any() else float("nan"),
+        "during": float(weights[:, start:end].sum((1, 2)).mean()),
     }
 
 

@@ -19,7 +19,9 @@ def tuple_f1(
     references: Annotated[Path, typer.Argument(help="captions.jsonl, COCO annotations or {id: \\[captions]}")],
     hypotheses: Annotated[list[Path], typer.Argument(help="Files of captions, one for each system.")],
     split: Annotated[str | None, typer.Option(help="The split of captions.jsonl to score against.")] = None,
-    allow_missing: Annotated[bool, typer.Option(help="Score only the videos of both files.")] = False,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Score only the videos of both files.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compute the F1 of objects, relations and attributes, by rules and without Java.

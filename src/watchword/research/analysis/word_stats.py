@@ -20,7 +20,7 @@ from watchword.research.charts import new_figure, save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from watchword.text.counts import WordCounts
+    from watchword.text.vocabulary import WordCounts
 
 HEADINGS = {
     "captions": "captions",
@@ -53,8 +53,8 @@ def vocab_stats(
     from watchword.data.annotations import read_annotations
     from watchword.data.benchmarks import captions_path
     from watchword.metrics.files import read_hypotheses
-    from watchword.text.counts import count_words
     from watchword.text.ptb import tokenise
+    from watchword.text.vocabulary import count_words
     from watchword.training.run import Run
 
     rows = {}
@@ -111,7 +111,7 @@ def measure(
     rare: float,
 ) -> VocabStats:
     """Of one tokenised caption for each video. A rare word occurs for at most this share of training videos."""
-    from watchword.text.counts import videos_with
+    from watchword.text.vocabulary import videos_with
 
     if not said:
         raise WatchwordError("there are no captions to measure")
@@ -158,7 +158,7 @@ def word_frequency(
     from rich.table import Table
 
     from watchword.data.annotations import read_annotations
-    from watchword.text.counts import count_words
+    from watchword.text.vocabulary import count_words
 
     clips = [clip for clip in read_annotations(captions) if clip.split in split.split(",")]
     if not clips:
@@ -186,7 +186,7 @@ def frequencies(counts: Any, min_count: int) -> dict[str, Any]:
 
     import numpy as np
 
-    from watchword.text.counts import videos_with
+    from watchword.text.vocabulary import videos_with
 
     times: Counter[str] = Counter()
     for own in counts.values():
@@ -292,12 +292,13 @@ def pos_stats(
         print(json.dumps({name: asdict(one) | {"among_frequent": one.among_frequent} for name, one in found.items()}))
         return
     table = Table(title=f"{split}: words by part of speech", title_justify="left")
-    for heading in ("", *(f"{part}s" for part in PARTS), "different", f"of {SHOWN} frequent: verbs", "nouns"):
+    for heading in ("", *(f"{part}s" for part in PARTS), "different", "frequent: verbs", "nouns"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, one in found.items():
         shares = (f"{one.shares[part]:.1%}" for part in PARTS)
         among = one.among_frequent
-        table.add_row(name, *shares, str(one.different_words), str(among["verb"]), str(among["noun"]))
+        frequent = (f"{among[part]} of {len(one.frequent)}" for part in ("verb", "noun"))
+        table.add_row(name, *shares, str(one.different_words), *frequent)
     Console().print(table)
 
 

@@ -23,7 +23,7 @@ def heatmap(
     video: Annotated[str, typer.Argument(help="The id of a video in the run's store.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The figure, .png or .jpg.")] = Path("heatmap.png"),
     videos: Videos = None,
-    stream: Annotated[str, typer.Option(help="The attention head to draw; default: the first.")] = "",
+    head: Annotated[str, typer.Option(help="The attention head to draw; default: the first.")] = "",
     beam: Beam = 5,
 ) -> None:
     """Caption a video and draw, for each word, the frame with the largest weight and its heat map.
@@ -33,6 +33,7 @@ def heatmap(
     from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
     from watchword.research.papers.stats_figure import draw_words
+    from watchword.types import AttentionHead
     from watchword.video import At, ShortSide, read_frames
 
     captioner = Captioner.load(run)
@@ -41,11 +42,12 @@ def heatmap(
     (caption,) = captioner.caption_stored([video], beam)
     if not caption.attention:
         raise WatchwordError(f"{run} has a model without attention")
-    stream = stream or next(iter(caption.attention))
-    if stream not in caption.attention:
-        raise unknown("attention head of this run", stream, caption.attention)
+    head = head or next(iter(caption.attention))
+    if head not in caption.attention:
+        raise unknown("attention head of this run", head, caption.attention)
+    stream = AttentionHead.parse(head).stream
     arrays = captioner.features.read([video])[stream]
-    attention = caption.attention[stream]
+    attention = caption.attention[head]
     steps, locations = attention.shape[1:]
     frames = read_frames(path, At(tuple(float(time) for time in arrays.times[0, :steps])), ShortSide(SIDE))
     notes = _shares(captioner, caption, stream)

@@ -24,9 +24,15 @@ def write_shapes(
     config: ShapesConfig,
     streams: tuple[str, ...] = SMALL_STREAMS,
     each: Callable[[DrawnVideo], object] = lambda drawn: None,
+    regions_every: int = 1,
 ) -> None:
-    """Draws the videos and writes the data set; `each` gets every video once it is written."""
+    """Draws the videos and writes the data set; `each` gets every video once it is written.
+
+    Regions are those of the middle one of each `regions_every` frames.
+    """
     settings = {"drawn": DRAWING, **{name: value for name, value in asdict(config).items() if name != "count"}}
+    if regions_every != 1:
+        settings["regions_every"] = regions_every
     store = Store(folder / "store")
     if any(key != settings_key(settings) for name in STREAMS for key in store.keys(name)):
         raise WatchwordError(f"{folder} holds videos that were drawn otherwise: choose another folder or delete it")
@@ -35,7 +41,7 @@ def write_shapes(
         captions, truth = folder / "captions.jsonl", folder / "truth.jsonl"
         with _part(captions).open("w", encoding="utf-8") as spoken, _part(truth).open("w", encoding="utf-8") as true:
             for drawn in draw_videos(config):
-                for name, arrays in streams_of(drawn, streams).items():
+                for name, arrays in streams_of(drawn, streams, regions_every).items():
                     store.write(drawn.video, name, arrays, settings)
                 line = {"video": drawn.video, "split": drawn.split, "captions": drawn.captions}
                 spoken.write(json.dumps(line) + "\n")
@@ -63,7 +69,7 @@ def read_truth(path: Path) -> dict[str, Truth]:
                 raise WatchwordError(f"cannot read {path}, line {number}: {error}; draw the data set again") from error
     except OSError as error:
         raise WatchwordError(
-            f"cannot read {path}: {error.strerror or error}; make it: watchword shapes {path.parent}"
+            f"cannot read {path}: {error.strerror or error}; make it: watchword research shapes {path.parent}"
         ) from error
     return found
 

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
-    from watchword.research.study.preference import Judgement, Preference
+    from watchword.metrics.statistics import Interval
 
 QUESTIONS = {
     "relevance": "Which caption describes the video better?",
@@ -23,6 +24,7 @@ QUESTIONS = {
 SIDES = ("left", "right")
 FRAMES, PIXELS = 5, 180  # of a video that is shown as frames
 EMBEDDED = (".mp4", ".m4v", ".webm", ".ogv", ".mov")  # played by browsers
+OUTCOMES = ("first", "second", "same")  # the preferred system, or neither
 
 study = typer.Typer(name="study", help="Compare two systems by a blind study with people.", no_args_is_help=True)
 
@@ -31,6 +33,26 @@ class Shown(StrEnum):
     videos = "videos"  # embedded in the page
     frames = "frames"  # a few frames
     none = "none"  # captions only
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One person's answer to one question about one video."""
+
+    video: str
+    question: str
+    outcome: str  # one of OUTCOMES
+
+
+@dataclass(frozen=True)
+class Preference:
+    """The answers to one question."""
+
+    answers: int
+    videos: int
+    shares: dict[str, float]  # of OUTCOMES, they add up to 1
+    intervals: "dict[str, Interval]"  # of the shares
+    lead: "Interval"  # of the second's share less the first's
 
 
 @study.command("make")
@@ -42,7 +64,9 @@ def make_study(
     videos: Annotated[Path | None, typer.Option(help="The folder of the videos, ID.mp4 and so on.")] = None,
     show: Annotated[Shown, typer.Option(help="What to show of the videos.")] = Shown.frames,
     names: Annotated[str, typer.Option(help="The names of the systems.")] = "Baseline,DualAFR",
-    only_different: Annotated[bool, typer.Option(help="Leave out videos with two equal captions.")] = False,
+    only_different: Annotated[
+        bool, typer.Option("--only-different", help="Leave out videos with two equal captions.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Make a page on which a person compares two captions of each video without knowing the systems.
@@ -54,7 +78,7 @@ def make_study(
     """
     from watchword.atomic_io import check_outputs, write_whole
     from watchword.metrics.files import read_hypotheses
-    from watchword.research.study.page import study_page
+    from watchword.research.study_page import study_page
 
     if show is not Shown.none and videos is None:
         raise WatchwordError("name the folder of the videos, --videos DIR, or use --show none for captions only")
@@ -90,8 +114,6 @@ def table_study(
     watchword research study table study.key.json answers-*.json
     """
     from dataclasses import asdict
-
-    from watchword.research.study.preference import preferences
 
     secret = _read(key)
     if not isinstance(secret, dict) or not {"study", "first", "second", "items"} <= set(secret):
@@ -162,10 +184,8 @@ def media_of(video: str, videos: Path | None, show: Shown) -> dict[str, Any]:
     return {"video": None, "frames": frames}
 
 
-def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> "list[Judgement]":
+def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> list[Judgement]:
     """The answers, with sides turned back into systems; files of another study are refused."""
-    from watchword.research.study.preference import Judgement
-
     found: list[Judgement] = []
     raters: dict[str, str] = {}
     for name, content in files.items():
@@ -195,7 +215,44 @@ def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> "list[J
     return found
 
 
-def print_table(found: "Mapping[str, Preference]", first: str, second: str, people: int) -> None:
+def preferences(
+    judgements: Sequence[Judgement], samples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> dict[str, Preference]:
+    """By question, in the order in which questions first come.
+
+    Intervals are percentiles over videos drawn with replacement, each with all its answers: people who look at the
+    same two captions answer alike, so answers are not independent of each other, videos are.
+    """
+    import numpy as np
+
+    from watchword.metrics.statistics import Interval
+
+    found = {}
+    for question in dict.fromkeys(one.question for one in judgements):
+        own = [one for one in judgements if one.question == question]
+        videos = list(dict.fromkeys(one.video for one in own))
+        row = {video: number for number, video in enumerate(videos)}
+        counts = np.zeros((len(videos), len(OUTCOMES)))
+        for one in own:
+            if one.outcome not in OUTCOMES:
+                raise WatchwordError(f"an answer about {one.video} is {one.outcome!r}, expected {', '.join(OUTCOMES)}")
+            counts[row[one.video], OUTCOMES.index(one.outcome)] += 1
+        draws = np.random.default_rng(seed).multinomial(len(videos), np.full(len(videos), 1 / len(videos)), samples)
+        drawn = draws @ counts
+        shares = drawn / drawn.sum(1, keepdims=True)  # (samples, 3)
+        limits = [50 * (1 - confidence), 50 * (1 + confidence)]
+        spans = {}
+        for name, values in zip((*OUTCOMES, "lead"), (*shares.T, shares[:, 1] - shares[:, 0]), strict=True):
+            low, high = np.percentile(values, limits)
+            spans[name] = Interval(float(low), float(high), confidence)
+        lead = spans.pop("lead")
+        total = counts.sum(0) / counts.sum()
+        named = dict(zip(OUTCOMES, total.tolist(), strict=True))
+        found[question] = Preference(len(own), len(videos), named, spans, lead)
+    return found
+
+
+def print_table(found: Mapping[str, Preference], first: str, second: str, people: int) -> None:
     from rich.console import Console
     from rich.table import Table
 

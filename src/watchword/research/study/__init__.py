@@ -1,1 +1,0 @@
-"""A blind comparison of two systems by people."""
