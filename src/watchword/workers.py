@@ -1,7 +1,7 @@
 """Work on many items: in several processes of this machine, or on a Ray cluster.
 
 `make` builds, once in each worker, the function that is applied to every item. It is pickled: a function of a module,
-or a `functools.partial` of one. A worker that dies over an item is replaced and the item tried once more; then it is
+or a `functools.partial` of one. A worker that is killed by an item is replaced and the item tried once more; then it is
 given back with the reason, and the others go on.
 """
 
@@ -19,10 +19,10 @@ from typing import Any, Generic, TypeVar
 
 from watchword.errors import WatchwordError
 
-ATTEMPTS = 2  # a worker that dies over an item may have been killed by chance: once more, then the item is to blame
+ATTEMPTS = 2  # a worker may have been killed by chance; an item that ends two is reported
 WINDOW = 8  # items for each worker that may be done before an earlier one is, where results come in order
-# For a cluster of our own. Ray runs its workers at nice 15 and gives up on one that did not come up within a minute:
-# on a machine with anything else to do they starve, are started again, and starve again.
+# For a cluster of our own. Ray runs its workers at nice 15 and gives up on one that does not start within a minute:
+# on a busy machine they never start.
 PATIENCE = {"RAY_worker_niceness": "0", "RAY_worker_register_timeout_seconds": "600"}
 
 Item = TypeVar("Item")
@@ -138,7 +138,7 @@ def _run_processes(
             crew[connection].task = task
             try:
                 connection.send(task[1])
-            except OSError:  # it died while it had nothing to do
+            except OSError:  # it was killed while it had nothing to do
                 queue.again.append(task)
                 dismiss(connection)
 
@@ -167,14 +167,14 @@ def _run_processes(
                 yield task[0], result
     finally:
         for connection, worker in crew.items():
-            connection.close()  # it sees the end and stops
+            connection.close()  # the worker reads the end and stops
             worker.process.terminate()
             worker.process.join()
 
 
 def _serve(connection: Connection, make: "Make[Any, Any]", threads: int) -> None:
     """One worker process. It ends when its parent does, also when that was killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and ends its workers
     set_threads(threads)
     try:
         work = make()
@@ -204,7 +204,7 @@ def run_ray(
 ) -> Iterator[Result | Lost[Item]]:
     """On a Ray cluster: an actor of one core for each worker; without a number, for each core of the cluster.
 
-    Files are read and written by path, so all machines must see them under the same names.
+    Files are read and written by path, so they need the same paths on all machines.
     """
     try:
         ray: Any = importlib.import_module("ray")
@@ -244,7 +244,7 @@ def run_ray(
 
 
 def _join_cluster(ray: Any) -> None:
-    """The cluster of RAY_ADDRESS, or one of our own: never one that somebody left running on this machine."""
+    """The cluster of RAY_ADDRESS, or a new one: never another that runs on this machine."""
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     try:

@@ -194,8 +194,8 @@ def choose_bundle(report: Report = no_report) -> tuple[CaptionerBundle, str]:
         if not missing:
             return bundle, hint
         command = f"watchword weights get {' '.join(missing)}"
-        why = f" ({problem})" if problem else ""
-        hint = hint or f"the captioner {name} is not used, its backbone is missing: {command}{why}"
+        why = problem if command in problem else f"its backbone is missing: {command}" + f" ({problem})" * bool(problem)
+        hint = hint or f"the captioner {name} is not used, {why}"
     raise WatchwordError("no captioner came with this installation: name a run of watchword train with --model RUN")
 
 

@@ -26,6 +26,7 @@ from watchword.features.extraction import Extraction, Job
 from watchword.features.networks import find_device
 from watchword.features.store import Store
 from watchword.lanes import LaneOptions
+from watchword.layers.packed import pack
 from watchword.models.checkpoint import load_model
 from watchword.tensors import EOS, PAD, Streams
 from watchword.text.vocabulary import Vocabulary, never_last, without_loose_end
@@ -117,6 +118,8 @@ class Captioner:
     def model(self) -> StepModel:
         """The network, or the ensemble of several."""
         models = [load_model(path, self.vocabulary).to(self.device) for path in self.bundle.weights]
+        for model in models:
+            pack(model)
         return models[0] if len(models) == 1 else Ensemble(models)
 
     @cached_property
@@ -248,7 +251,7 @@ class Captioner:
         return RepetitionFilter(self.model, never_last(self.vocabulary))
 
     def _search(self, streams: Streams, width: int, top: int) -> Hypotheses:
-        """More hypotheses than wanted: two may be equal once unfinished endings are cut, or say the same.
+        """More hypotheses than wanted: two may be equal once unfinished endings are cut, or have the same content.
 
         MBR chooses among twice the beam that `evaluate` uses, which scored better (docs/results.md).
         """
@@ -312,7 +315,7 @@ class Captioner:
     def describe_stored(self, video: str, path: Path | None = None, *, top: int = 1, beam: int = 5) -> Description:
         """A video of the store as a whole: for imported or drawn streams, or to skip the backbones.
 
-        `path` is its file and says how long it is; without it the last time step is the end.
+        The length is that of the file at `path`; without one the last time step is the end.
         """
         warnings: list[str] = []
         store = Store(self.store)

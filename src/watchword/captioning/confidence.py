@@ -25,7 +25,7 @@ FILE = "calibration.json"
 # to 0 by the ridge. Half of that information enters every fit: 50 validation videos alone determine little.
 PRIOR = {"mean_log_probability": 0.6, "agreement": 0.5}
 RIDGE = 8.0
-UNSURE = 0.3  # with less confidence a caption is shown as a guess
+UNSURE = 0.3  # with less confidence a caption is shown as a question
 
 ConfidenceFeatures = Mapping[str, float]
 

@@ -1,4 +1,4 @@
-"""What makes a captioner of a run: fitting its confidence, exporting its bundle, extending its vocabulary.
+"""From a run to a captioner: calibrating its confidence, exporting its bundle, extending its vocabulary.
 
 The confidence is fitted on videos that the captioner was not trained on.
 """

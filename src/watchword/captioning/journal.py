@@ -192,7 +192,7 @@ class DescribeJob:
                     video.lane = lane
                     self.journal.note(video, {"lane": lane, **_part_to_dict(part)})
                     yield video
-            except Exception as error:  # whatever it is, other videos wait
+            except Exception as error:  # any error: the job goes on with the other videos
                 known = isinstance(error, WatchwordError)
                 video.error = str(error) if known else f"cannot describe {path}: {type(error).__name__}: {error}"
             else:

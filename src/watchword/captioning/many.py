@@ -51,7 +51,7 @@ def _describer(
             return captioner.describe_input(video, options, rate)
         except WatchwordError as error:
             return error
-        except Exception as error:  # whatever it is, other videos wait
+        except Exception as error:  # any error: the job goes on with the other videos
             return WatchwordError(f"cannot describe {_shown(video)}: {type(error).__name__}: {error}")
 
     return describe
@@ -157,3 +157,49 @@ def _make_progress(name: str, device: str, options: DescribeOptions) -> Callable
         return Captioned(video, tuple(notes.rows))
 
     return caption
+
+
+# --- videos for a library --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A video to describe, and what an earlier description has of it."""
+
+    video: Path
+    identity: str
+    known: int | None = None
+    before: Description | None = None
+
+
+def run_tasks(
+    tasks: Iterable[Task],
+    captioner: "Captioner",
+    options: DescribeOptions,
+    workers: int | None,
+    engine: Engine,
+) -> Iterator[tuple[Task, VideoProgress]]:
+    """Each task with its described video, as soon as it is done. Tasks are taken as workers become free."""
+    make = partial(_make_task_work, portable_name(captioner), str(captioner.device), options)
+    run = run_ray(make, tasks, workers) if engine == "ray" else run_local(make, tasks, workers or cores())
+    for found in run:
+        if isinstance(found, Lost):
+            task = found.item
+            yield task, VideoProgress(task.video, error=f"cannot describe {task.video}: {found}")
+        else:
+            yield found
+
+
+def _make_task_work(name: str, device: str, options: DescribeOptions) -> Callable[[Task], tuple[Task, VideoProgress]]:
+    from watchword.captioning.captioner import Captioner
+
+    captioner = Captioner.load(name, device=device)
+
+    def work(task: Task) -> tuple[Task, VideoProgress]:
+        notes = Notes()
+        if task.before is not None:
+            notes.begin_with(task.video, task.before)
+        *_, video = DescribeJob([task.video], options, lambda: captioner, notes).run()
+        return task, video
+
+    return work

@@ -1,4 +1,4 @@
-"""Progress bars; where there is no terminal, a line now and then."""
+"""Progress bars; without a terminal, a line every half minute."""
 
 import logging
 import os
@@ -36,10 +36,11 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class TimeLeft(TimeRemainingColumn):
-    """`0:01:30 left`; nothing when all is done."""
+    """`0:01:30 left`; nothing when all is done, or as long as nobody can say."""
 
     def render(self, task: Task) -> Text:
-        return Text("") if task.finished else Text.assemble(super().render(task), " left")
+        is_known = task.total is not None and task.time_remaining is not None and not task.finished
+        return Text.assemble(super().render(task), " left") if is_known else Text("")
 
 
 class Bar(Progress):
@@ -60,11 +61,11 @@ class Bar(Progress):
 
 
 def plain_line(task: Task) -> Text:
-    """`clip.mp4: 12 of 60, 0:01:30 left`."""
-    line = Text(f"{task.description}: {task.completed:.0f}")
-    if task.total:
-        line.append(f" of {task.total:.0f}, ").append_text(TimeLeft().render(task))
-    return line
+    """`videos: 12 of 60, 0:01:30 left`."""
+    total = f" of {task.total:.0f}" if task.total else ""
+    line = Text(f"{task.description}: " + (task.fields.get("place") or f"{task.completed:.0f}{total}"))
+    left = TimeLeft().render(task)
+    return line.append(", ").append_text(left) if left else line
 
 
 def bar(transient: bool = False) -> Progress:
@@ -153,6 +154,10 @@ def logged(console: Console) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _clock(seconds: float) -> str:
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02d}"
+
+
 class VideoBar:
     """Progress within a video and over all videos; paused while lines are printed."""
 
@@ -162,6 +167,7 @@ class VideoBar:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[place]}"),
+            TimeElapsedColumn(),
             TimeLeft(),
             console=console,
             transient=True,
@@ -174,11 +180,14 @@ class VideoBar:
     def update(self, name: str, reached: float, seconds: float, num_done: int) -> None:
         place = f"{num_done} of {self.num_videos}"
         self.progress.update(self.all, completed=num_done, place=place)
-        minutes = " of ".join(f"{round(time) // 60}:{round(time) % 60:02d}" for time in (reached, seconds))
         if self.name != name:
             self.name = name
-            self.progress.reset(self.current, description=escape(name), total=seconds or None, completed=int(reached))
-        self.progress.update(self.current, completed=reached, place=minutes)
+            self.progress.reset(self.current, description=escape(name), total=None, completed=int(reached))
+        if reached:
+            minutes = f"{_clock(reached)} of {_clock(seconds)}"
+            self.progress.update(self.current, total=seconds, completed=reached, place=minutes)
+        else:  # a bar that moves: a short video is read, then captioned all at once
+            self.progress.update(self.current, place=f"{_clock(seconds)} long" if seconds else "")
 
     @contextmanager
     def paused(self) -> Iterator[None]:

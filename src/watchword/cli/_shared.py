@@ -54,9 +54,8 @@ Sounds = Annotated[bool, typer.Option("--sounds", help="Also name the sounds.")]
 SpeechModel = Annotated[
     str, typer.Option(help="For --speech: whisper_tiny, whisper_base, a folder or a name of faster-whisper.")
 ]
-Language = Annotated[str, typer.Option(help="Of the speech, such as en; guessed by default.")]
+Language = Annotated[str, typer.Option(help="Of the speech, such as en; detected by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Split = Annotated[str, typer.Option(help="The split to read: train, val or test.")]
 LengthPower = Annotated[
     float, typer.Option(min=0.0, max=5.0, help="Length penalty: scores are divided by words ** this.")
 ]
@@ -112,7 +111,7 @@ def read_list(path: Path) -> list[str]:
 
 
 def shard_of(items: Sequence[T], shard: str | None) -> list[T]:
-    """The K-th of N parts: every N-th item. All parts together are all items, whoever computes them."""
+    """The K-th of N parts: every N-th item. All parts together are all items."""
     if shard is None:
         return list(items)
     part, slash, parts = shard.partition("/")

@@ -98,6 +98,7 @@ def describe(
     watchword describe holiday/ --output holiday.json    every video of a folder
 
     watchword describe archive/ --output archive.jsonl --workers 8    a line for each video, as soon as it is done
+
     watchword describe talk.mp4 --speech --text          also what is said, and what is written on screen
     """
     words = [word for word in videos or [] if word != "-"]
@@ -120,12 +121,15 @@ def describe(
     targets = plan_outputs(named, form, output)
     pages = {path: explain / f"{name}.html" for name, path in named.items()} if explain else {}
     lanes = lane_options(speech, text, sounds, speech_model, language)
-    if lanes.wanted and form in LANE_FORMATS and targets[0][0] is None:
+    if lanes.wanted and form in LANE_FORMATS and any(target is None for target, _ in targets):
         raise WatchwordError(f"{form} holds one lane a file: name a file for the captions, --output clip.{form}")
     files = [target for target, _ in targets if target is not None]
     beside = [lane_file(target, lane) for target in files for lane in lanes.wanted] if form in LANE_FORMATS else []
     written = [*files, *beside, *map(journal_of, files), *pages.values()]
     check_outputs(written, [*paths, *([from_list] if from_list else [])])
+    for file in files:
+        if file.suffix.lower() in VIDEO_SUFFIXES | IMAGE_SUFFIXES:  # text under the name of a video
+            raise unknown("suffix of --output", file.suffix, FORMATS)
 
     from watchword.captioning.journal import DescribeJob, Journal
     from watchword.captioning.pipeline import DescribeOptions
@@ -146,6 +150,8 @@ def describe(
 
     if resume:
         targets = unfinished(targets, form)
+        if not targets:
+            print_message(f"{output}: complete already; without --resume it is made anew")
     if output is not None and is_folder(output) and (engine == "ray" or workers > 1):
         failed = write_folder(job_of([path for _, (path,) in targets], Journal(None, {}, False)), form, targets, pages)
     else:

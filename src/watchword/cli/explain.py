@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -51,6 +50,8 @@ def explain(
         model = former[0]
     elif former:
         raise WatchwordError(f"explain takes one video, not {len(words)}")
+    if form is not None and not is_folder(output):
+        check_suffix(output, form)
     form = form or format_of(output)
     from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
@@ -59,7 +60,7 @@ def explain(
     captioner = Captioner.load(model, store)
     is_file = Path(video).is_file()
     path = Path(video) if is_file else stored_video(captioner, video, videos, needed=form != "json")
-    target = target_of(output, form, Path(video).stem if is_file else video.replace(os.sep, "_"))
+    target = target_of(output, form, name_of_file(Path(video)) if is_file else video.replace(os.sep, "_"))
     check_outputs([target], [path] if path else [])
     if is_file:
         check_backbones(captioner, video)
@@ -76,11 +77,28 @@ def explain(
         for line in flat_notes(segment):
             typer.echo(f"  {line}")
     typer.echo(str(target))
+    if model is None:
+        print_message(f"captions by {captioner.name}; watchword captioner shows others and keeps your choice")
+    if captioner.hint:
+        print_message(captioner.hint)
+
+
+def is_folder(output: Path) -> bool:
+    return output.is_dir() or not output.suffix
+
+
+def check_suffix(output: Path, form: Format) -> None:
+    """No page or JSON under the name of a video or picture."""
+    from watchword.video.formats import IMAGE_SUFFIXES, VIDEO_SUFFIXES
+
+    suffix = output.suffix.lower()
+    if suffix in VIDEO_SUFFIXES | IMAGE_SUFFIXES and FORMATS.get(suffix) != form:
+        raise unknown(f"suffix of --output for {form}", suffix, [one for one in FORMATS if FORMATS[one] == form])
 
 
 def format_of(output: Path) -> Format:
     """By the suffix; a folder gets a page."""
-    if output.is_dir() or not output.suffix:
+    if is_folder(output):
         return "html"
     if output.suffix.lower() not in FORMATS:
         raise unknown("suffix of --output", output.suffix, FORMATS)
@@ -124,20 +142,24 @@ def check_head(explanation: "Explanation", head: str | None) -> None:
         raise unknown("attention head of this model", head, names)
 
 
+def name_of_file(video: Path) -> str:
+    """With its folders below the current one: `day1/IMG_1` and `day2/IMG_1` are two videos."""
+    absolute, here = Path(os.path.abspath(video)), Path.cwd()
+    return (absolute.relative_to(here).with_suffix("").as_posix()) if absolute.is_relative_to(here) else video.stem
+
+
 def target_of(output: Path, form: Format, name: str) -> Path:
     """The file; in a folder it has the name of the video."""
-    if not output.suffix or output.is_dir():
-        output.mkdir(parents=True, exist_ok=True)
-        return output / f"{name}.{form}"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    return output
+    target = output / f"{name}.{form}" if is_folder(output) else output
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
 def write_explanation(
     explanation: "Explanation", video: Path | None, target: Path, form: Format, head: str | None = None
 ) -> None:
     """Complete or not at all. Only JSON does not need the video."""
-    from watchword.atomic_io import write_whole
+    from watchword.atomic_io import path_of, whole_file, write_whole
 
     if form == "json":
         write_whole(target, json.dumps(explanation.values(), ensure_ascii=False) + "\n")
@@ -151,18 +173,12 @@ def write_explanation(
         return
     if form == "png" and len(explanation.segments) > MAX_SEGMENTS:
         raise WatchwordError(f"{len(explanation.segments)} segments are too many for one figure: use html, or --whole")
-    temporary = target.with_name(f".{secrets.token_hex(8)}.{form}")
-    try:
+    with whole_file(target) as file:
         if form == "png":
             from watchword.explain.figure import draw_figure
 
-            draw_figure(explanation, video, head).save(temporary)
+            draw_figure(explanation, video, head).save(file, "PNG")
         else:
             from watchword.explain.video import write_video
 
-            write_video(explanation, video, temporary, head)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise WatchwordError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+            write_video(explanation, video, path_of(file), head)

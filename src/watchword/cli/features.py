@@ -298,12 +298,19 @@ def check(
     Where the data is to be had: docs/reference/formats.md#benchmarks
     """
     from watchword.data.benchmarks import data_folder, find_benchmark, take_inventory
+    from watchword.video.formats import VIDEO_SUFFIXES, files_below
 
     title = find_benchmark(benchmark).title
     folder = folder or data_folder() / benchmark
     if not folder.is_dir():
         raise WatchwordError(f"there is no folder {folder}: make it, with the captions of {title} and videos in clips/")
-    found = take_inventory(benchmark, folder)
+    try:
+        found = take_inventory(benchmark, folder)
+    except WatchwordError as error:
+        count = len(files_below(folder, VIDEO_SUFFIXES))
+        typer.echo(f"{title}: {count:,} video{'s' * (count != 1)} below {folder}")
+        typer.echo(f"missing: captions ({error}); to be had from {find_benchmark(benchmark).source}")
+        raise typer.Exit(1) from None
     show(title, found)
     for line in (lacks := missing(benchmark, found)):
         typer.echo(f"missing: {line}")

@@ -51,6 +51,7 @@ RENAMED_COMMANDS = {
     "features carry": "features map",
 }
 SYNONYMS = {"caption": "describe", "transcribe": "describe", "index": "library", "find": "search", "server": "serve"}
+NOT_COMMANDS = {"version": "watchword --version", "help": "watchword --help"}
 RENAMED_OPTIONS = {
     "describe": {"--at-least": "--min-confidence"},
     "library add": {"--at-least": "--min-confidence"},
@@ -63,7 +64,7 @@ RENAMED_OPTIONS = {
     "research attention-ablation": {"--picture": "--output"},
     "research pos-stats": {"--figure": "--output"},
     "research regions": {"--films": "--videos"},
-    "research heatmap": {"--films": "--videos"},
+    "research heatmap": {"--films": "--videos", "--stream": "--head"},
     "research refocus": {"--films": "--videos", "--videos": "--ids"},
     "research layers": {"--films": "--videos"},
     "research study make": {"--films": "--videos"},
@@ -100,6 +101,10 @@ class RenamingGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in SYNONYMS:
             raise WatchwordError(f"unknown command {args[0]!r}; did you mean {SYNONYMS[args[0]]!r}?")
+        if args and args[0] in NOT_COMMANDS:
+            raise WatchwordError(f"unknown command {args[0]!r}; did you mean {NOT_COMMANDS[args[0]]!r}?")
+        if args and ("/" in args[0] or "." in args[0]) and not args[0].startswith("-"):
+            raise WatchwordError(f"unknown command {args[0]!r}; to caption a video: watchword describe {args[0]}")
         return super().resolve_command(ctx, args)
 
 
@@ -124,7 +129,8 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Every command is a sub-command."""

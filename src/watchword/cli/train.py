@@ -53,7 +53,7 @@ def train(
     if (recipe is None) == (resume is None):
         raise WatchwordError("name a recipe, as in watchword train shapes, or --resume RUN, or --videos and --captions")
     path = find_recipe(recipe or "")
-    settings = read_recipe(path, words or ()) if recipe else None  # a mistake in it is told before torch is loaded
+    settings = read_recipe(path, words or ()) if recipe else None  # a mistake in it is reported before torch is loaded
 
     from watchword.cli._progress import console, training_bar
     from watchword.training import loop
@@ -79,7 +79,7 @@ def train_own_data(videos: Path, captions: Path, output: Path, init_from: str | 
 
     begin = None if init_from == "none" else starting_captioner(init_from)
     run = train_own(OwnData(videos, captions, output, begin, epochs))
-    split = "test" if run.seen["splits"].get("test") else "val"
+    split = "test" if run.training_data["splits"].get("test") else "val"
     evaluate([run.folder], split=split)
     console.print(f"try it: watchword describe clip.mp4 --model {run.folder}")
 

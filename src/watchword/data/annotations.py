@@ -1,4 +1,4 @@
-"""What people said about videos, as files have it -> clips. One door: `read_annotations`.
+"""Files of captions -> clips. `read_annotations` reads every format.
 
 | on disk | what it is | room |
 |---|---|---|
@@ -68,7 +68,7 @@ def _read_file(path: Path) -> list[Clip]:
         return read_msvd([path]) if is_corpus(header_of(path)) else read_folder(path)
     if name.endswith(".txt") and looks_like_sentences(path):
         return read_msvd([path])
-    raise WatchwordError(f"do not know what {path} is; {EXPECTED}")
+    raise WatchwordError(f"unknown format of {path}; {EXPECTED}")
 
 
 def read_native(path: Path) -> list[Clip]:
@@ -103,7 +103,7 @@ def _native_clip(row: Any, where: str, folder: Path) -> Clip:
 
 
 def split_checksum(clips: Iterable[Clip]) -> dict[str, str]:
-    """sha256 of every split's videos and captions, whatever their order: two runs with equal sums saw the same data."""
+    """sha256 of every split's videos and captions, in any order: runs with equal sums were trained on the same data."""
     rows: dict[str, list[str]] = {}
     for clip in clips:
         rows.setdefault(clip.split, []).append(json.dumps([clip.video, sorted(clip.captions)]))

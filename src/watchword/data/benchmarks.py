@@ -1,6 +1,6 @@
 """The benchmarks, one definition each, and the clips that a recipe's `[data]` table stands for.
 
-Everything lies below one data folder: `WATCHWORD_DATA`, else the key `data` of the user's config file. Features can lie
+All files are below one data folder: `WATCHWORD_DATA`, else the key `data` of the user's config file. Features can lie
 elsewhere: `WATCHWORD_FEATURES`, or the key `features`. A benchmark is rarely at hand whole. Videos without features are
 left out, and `ClipSet` counts of how many.
 """
@@ -24,7 +24,7 @@ NOT_IN_STILLS = ("motion", "flow", "audio")  # streams whose names begin so need
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Where a data set lies below the data folder, and its official split."""
+    """Where a data set is, below the data folder, and its official split."""
 
     title: str
     captions: tuple[str, ...]  # a file or a folder that `read_annotations` reads; the first that is there
@@ -32,6 +32,7 @@ class Benchmark:
     sizes: Mapping[str, int]  # videos of each split, as published
     streams: tuple[str, ...]  # that its features have
     settings: tuple[str, ...]  # of these streams, as --settings has them
+    source: str = ""  # where its captions and videos are to be had
     stills: str = ""  # videos in a folder of this name are still pictures: no motion, no sound
 
     def is_still(self, clip: Clip) -> bool:
@@ -56,6 +57,8 @@ SMALL_SETTINGS = (
     *(f"{stream}.cells=7" for stream in SMALL_STREAMS[1:]),
     "appearance_layers.every=1",
 )
+MSVD_SOURCE = "https://www.cs.utexas.edu/users/ml/clamp/videoDescription/"
+MSRVTT_SOURCE = "https://github.com/ArrowLuo/CLIP4Clip#data-preparing"
 BENCHMARKS: dict[str, Benchmark] = {
     "msvd": Benchmark(
         "MSVD",
@@ -64,6 +67,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"train": 1200, "val": 100, "test": 670},
         (*IMAGE_STREAMS, *MOTION_STREAMS),
         SETTINGS,
+        source=MSVD_SOURCE,
     ),
     "msvd_small": Benchmark(  # the same videos, with a third of the features' cost
         "MSVD",
@@ -72,6 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"train": 1200, "val": 100, "test": 670},
         SMALL_STREAMS,
         SMALL_SETTINGS,
+        source=MSVD_SOURCE,
     ),
     "msrvtt": Benchmark(
         "MSR-VTT",
@@ -80,6 +85,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"train": 6513, "val": 497, "test": 2990},
         (*IMAGE_STREAMS, *MOTION_STREAMS, "audio"),
         SETTINGS,
+        source=MSRVTT_SOURCE,
         stills="frames",
     ),
 }
@@ -96,7 +102,7 @@ def settings_of(name: str, streams: Sequence[str]) -> list[str]:
     return [word for word in find_benchmark(name).settings if word.partition(".")[0] in streams]
 
 
-# --- where things lie ----------------------------------------------------------------------------------------------
+# --- paths ---------------------------------------------------------------------------------------------------------
 
 
 def data_folder() -> Path:
@@ -188,9 +194,10 @@ def _with_features(clips: Sequence[Clip], data: Data) -> list[Clip]:
     for stream in data.required_streams:
         there &= set(store.videos(stream)) if store.keys(stream) else set()
     if not there:
+        command = f"features extract --benchmark {data.benchmark} --streams {','.join(_extractors(data.streams))}"
         raise WatchwordError(
-            f"no video of {data.benchmark} has {', '.join(data.required_streams)} in {store.folder}: run watchword "
-            f"features extract --benchmark {data.benchmark} --streams {','.join(_extractors(data.streams))}"
+            f"no video of {data.benchmark} has {', '.join(data.required_streams)} in {store.folder}: run "
+            f"{data.made_by or f'watchword {command}'}"
         )
     return [clip for clip in clips if clip.video in there]
 

@@ -105,7 +105,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FeatureFile:
         return _archive(path, stack.enter_context(zipfile.ZipFile(path)))
     if suffix in {".h5", ".hdf5", ".hdf"}:
         return _hierarchy(path, stack.enter_context(_hdf5().File(path, "r")))
-    raise WatchwordError(f"do not know how to read {path}; expected .npz, .h5, .hdf5 or a folder of .npy")
+    raise WatchwordError(f"cannot read {path}: expected .npz, .h5, .hdf5 or a folder of .npy")
 
 
 @contextlib.contextmanager
@@ -147,7 +147,7 @@ def import_features(
             provenance = arrays.provenance | {"imported_from": source, "imported_as": name}
             store.write(video, stream, replace(arrays, provenance=provenance), settings)
         except WatchwordError as error:
-            if isinstance(error.__cause__, OSError):  # the disk is full or gone: no other video would fare better
+            if isinstance(error.__cause__, OSError):  # the disk is full or gone: every other video would fail too
                 raise
             yield Outcome(video, str(error))
         except BROKEN as error:
@@ -236,11 +236,11 @@ def _archive(path: Path, archive: zipfile.ZipFile) -> FeatureFile:
 
 
 def _one_by_one(archive: zipfile.ZipFile, member: str, videos: list[str]) -> Arrays:
-    """The rows of one packed array, read through in the order in which they lie."""
+    """The rows of one packed array, read in the order of the file."""
     with archive.open(member) as stream:
         size = archive.getinfo(member).file_size
         shape, fortran_order, dtype = _read_header(stream, size)
-        if fortran_order:  # a row is scattered over the whole file: there is no reading it through
+        if fortran_order:  # a row is scattered over the whole file: it cannot be read in order
             with archive.open(member) as whole:
                 rows = _read_array(whole, size)
             yield from _lazily(videos, range(len(rows)), rows.__getitem__)

@@ -46,9 +46,9 @@ def _read_one(path: Path) -> list[Clip]:
             raise WatchwordError(f"{path}: sentence {number} lacks video_id or caption")
         captions.setdefault(str(row["video_id"]), []).append(row["caption"])
     clips = [_clip(video, captions, f"{path}: video {number}") for number, video in enumerate(info["videos"], 1)]
-    strangers = captions.keys() - {clip.video for clip in clips}
-    if strangers:
-        raise WatchwordError(f"{path}: captions for {min(strangers)!r}, which is not among its videos")
+    unknown = captions.keys() - {clip.video for clip in clips}
+    if unknown:
+        raise WatchwordError(f"{path}: captions for {min(unknown)!r}, which is not among its videos")
     return clips
 
 

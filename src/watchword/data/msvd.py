@@ -1,4 +1,4 @@
-"""MSVD (YouTube2Text), 1,970 clips: its captions in the forms in which they go around.
+"""MSVD (YouTube2Text), 1,970 clips: its captions in their published formats.
 
     VideoID,Start,End,WorkerID,Source,AnnotationTime,Language,Description     the corpus csv, all languages, all splits
     the same columns in train.csv, val.csv, test.csv                          as SGN and its successors have them
@@ -6,7 +6,7 @@
     -4wsuPCjDBc_5_15 a squirrel is eating a peanut                            AllVideoDescriptions.txt
 
 Captions in English are kept, verified by a second person ("clean") or not: that is what published scores are made on.
-A clip is called VideoID_Start_End; where youtube_mapping.txt (`-4wsuPCjDBc_5_15 vid1`) lies beside the captions, vid1
+A clip is called VideoID_Start_End; where youtube_mapping.txt (`-4wsuPCjDBc_5_15 vid1`) is beside the captions, vid1
 is called so too, whichever file it came from.
 
 Which side of the split a clip is on is said by, in this order: lists of names beside the captions (train_list.txt,
@@ -78,13 +78,13 @@ def read_msvd(paths: list[Path]) -> list[Clip]:
                 raise WatchwordError(f"{path}: video {video!r} is in {filed[video]} as well as in {split}")
             captions.setdefault(video, []).append(caption)
     splits = listed or filed or _standard(names, captions, where)
-    strangers = [video for video in captions if video not in splits]
-    if strangers:
-        if len(strangers) == len(captions):
+    unknown = [video for video in captions if video not in splits]
+    if unknown:
+        if len(unknown) == len(captions):
             raise WatchwordError(
-                f"{where}: none of its videos (such as {strangers[0]!r}) is in the lists or the mapping beside it"
+                f"{where}: none of its videos (such as {unknown[0]!r}) is in the lists or the mapping beside it"
             )
-        log.warning("%s: left out %d videos that no split names (such as %r)", where, len(strangers), strangers[0])
+        log.warning("%s: left out %d videos that no split names (such as %r)", where, len(unknown), unknown[0])
     return checked(
         (Clip(video, splits[video], tuple(said)) for video, said in captions.items() if video in splits), where
     )
@@ -125,7 +125,7 @@ def _sentences_of_text(path: Path) -> list[Sentence]:
 
 
 def _mapping(folder: Path) -> dict[str, str]:
-    """The mapping that lies in a folder; empty where there is none."""
+    """The mapping of a folder; empty where there is none."""
     path = next((folder / name for name in MAPPINGS if (folder / name).exists()), None)
     return read_mapping(path) if path else {}
 

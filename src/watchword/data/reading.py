@@ -70,7 +70,7 @@ def read_utf8(path: Path) -> str:
 
 
 def read_any_text(path: Path) -> str:
-    """A table from somebody's spreadsheet: UTF-8, UTF-16 with its mark, or the Western European of old Windows."""
+    """A table of a spreadsheet: UTF-8, UTF-16 with its mark, or the Western European of old Windows."""
     raw = _read_bytes(path)
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
@@ -195,7 +195,7 @@ def videos_in(folder: Path) -> dict[str, list[Path]]:
 
 
 def with_videos(clips: list[Clip], folder: Path) -> list[Clip]:
-    """Clips that name no video get the one that lies beside the captions under their name, where there is one."""
+    """Clips that name no video get the file of their name beside the captions, where there is one."""
     if all(clip.path for clip in clips):
         return clips
     videos: dict[str, list[Path]] = {}

@@ -46,11 +46,6 @@ class HeadAttention:
         """(T, F): the weight of each time step for each word."""
         return self.weights.sum(-1)
 
-    @property
-    def has_locations(self) -> bool:
-        """Whether a time step has several locations."""
-        return self.weights.shape[2] > 1
-
 
 @dataclass(frozen=True)
 class SegmentExplanation:
@@ -310,12 +305,12 @@ def where(locations: FloatArray, boxes: FloatArray) -> str:
 
 def peak_text(segment: SegmentExplanation, name: str, word: int) -> str:
     """The peak as a line of text."""
-    seen = peak(segment, name, word)
-    if seen.times_uniform or len(segment.heads[name].times) == 1:
+    found = peak(segment, name, word)
+    if found.times_uniform or len(segment.heads[name].times) == 1:
         text = "flat over time"
     else:
-        text = f"most at {seen.seconds + 1e-9:.1f} s ({seen.share:.0%})"  # as the page rounds
-    return f"{text}, {seen.where}" if seen.where else text
+        text = f"most at {found.seconds + 1e-9:.1f} s ({found.share:.0%})"  # as the page rounds
+    return f"{text}, {found.where}" if found.where else text
 
 
 def flat_notes(segment: SegmentExplanation) -> list[str]:

@@ -138,22 +138,22 @@ def _words(
     image, pen = _row(26 + rows * (cell + GAP))
     balance = f"; above it the weights of {', '.join(bars.title for bars in segment.bars)}" if segment.bars else ""
     pen.text((MARGIN, 2), f"attention of each word: {name}{balance}", font=_font(15), fill=FAINT)
-    for number, (word, seen) in enumerate(zip(segment.words, peaks, strict=True)):
+    for number, (word, found) in enumerate(zip(segment.words, peaks, strict=True)):
         left, top = MARGIN + number % columns * (column + GAP), 26 + number // columns * (cell + GAP)
         _charts(pen, segment.bars, number, (left, top, left + column, top + CHART))
-        painted = _fit(paint(pictures.at(seen.seconds), head, seen), column)
+        painted = _fit(paint(pictures.at(found.seconds), head, found), column)
         image.paste(painted, (left, top + chart))
-        if head.boxes.ndim == 3 and not seen.locations_uniform:
-            x0, y0, x1, y1 = seen.strongest
+        if head.boxes.ndim == 3 and not found.locations_uniform:
+            x0, y0, x1, y1 = found.strongest
             box = (left + x0 * painted.width, top + chart + y0 * high)
             pen.rectangle((*box, left + x1 * painted.width - 1, top + chart + y1 * high - 1), outline=ACCENT, width=2)
         pen.text((left, top + chart + high + 3), word.word, font=_font(19), fill=INK)
-        pen.text((left, top + chart + high + 28), _note(seen, word.probability), font=_font(13), fill=FAINT)
+        pen.text((left, top + chart + high + 28), _note(found, word.probability), font=_font(13), fill=FAINT)
     return image
 
 
-def _note(seen: Peak, probability: float) -> str:
-    when = f"{seen.seconds:.1f} s, {'flat over time' if seen.times_uniform else f'{seen.share:.0%}'}"
+def _note(found: Peak, probability: float) -> str:
+    when = f"{found.seconds:.1f} s, {'flat over time' if found.times_uniform else f'{found.share:.0%}'}"
     return f"{when}; probability {probability:.0%}"
 
 

@@ -21,14 +21,14 @@ RASTER = 96  # pixels of the longer side of the heat map before it is scaled up
 VEIL = 0.85  # opacity of the white over the least weight: the picture stays visible
 
 
-def paint(picture: Picture, head: HeadAttention, seen: Peak) -> Picture:
+def paint(picture: Picture, head: HeadAttention, found: Peak) -> Picture:
     """Regions by transparency, grid cells as heat; nothing where no location stands out."""
-    if seen.locations_uniform:
+    if found.locations_uniform:
         return picture
     if head.boxes.ndim == 3:
-        return veil(picture, seen.locations, seen.boxes)
+        return veil(picture, found.locations, found.boxes)
     height, width = picture.shape[:2]
-    return glow(picture, heat_of(seen.locations, seen.boxes, (width, height)))
+    return glow(picture, heat_of(found.locations, found.boxes, (width, height)))
 
 
 def heat_of(locations: FloatArray, boxes: FloatArray, size: tuple[int, int]) -> FloatArray:

@@ -60,7 +60,7 @@ class Scene:
 
 
 def write_video(explanation: Explanation, video: Path, target: Path, head: str | None = None) -> None:
-    """An mp4 file, H.264 where this PyAV can write it."""
+    """An mp4 file, H.264 where this PyAV can write it. What cannot be written is an OSError."""
     info = probe(video)
     rate = Fraction(min(max(info.fps, 1.0), MOST_FRAMES_A_SECOND)).limit_denominator(1000)
     scenes = [Scene(segment, head if head in segment.heads else main_head(segment)) for segment in explanation.segments]
@@ -78,8 +78,8 @@ def write_video(explanation: Explanation, video: Path, target: Path, head: str |
                     container.mux(stream.encode(frame))
                     sound.reach(float(number / rate))
                 container.mux(stream.encode(None))
-        except (av.FFmpegError, OSError) as error:
-            raise WatchwordError(f"cannot write {target}: {error}") from error
+        except av.FFmpegError as error:
+            raise OSError(error.errno, error.strerror) from error
 
 
 def _video(container: Any, rate: Fraction, width: int, height: int) -> Any:
@@ -110,8 +110,8 @@ def _word_by_word(video: Path, scene: Scene, board: "Board", frames: int) -> Ite
     assert scene.name is not None
     peaks = [peak(scene.segment, scene.name, word) for word in range(len(scene.segment.words))]
     pictures = FrameSet.read(video, [one.seconds for one in peaks], PIXELS)
-    for word, seen in enumerate(peaks):
-        image = board.hold(pictures.at(seen.seconds), scene, word, seen)
+    for word, found in enumerate(peaks):
+        image = board.hold(pictures.at(found.seconds), scene, word, found)
         for _ in range(frames):
             yield image
 
@@ -127,18 +127,18 @@ class Board:
         if scene is None:
             return self._board(picture, None, [], seconds)
         step = scene.step(seconds)
-        seen = scene.together(step)
+        found = scene.together(step)
         painted = picture
-        if seen is not None and scene.name is not None:
-            painted = paint(picture, scene.segment.heads[scene.name], seen)
+        if found is not None and scene.name is not None:
+            painted = paint(picture, scene.segment.heads[scene.name], found)
         return self._board(painted, scene, scene.strengths(step), seconds)
 
-    def hold(self, picture: Picture, scene: Scene, word: int, seen: Peak) -> Image.Image:
+    def hold(self, picture: Picture, scene: Scene, word: int, found: Peak) -> Image.Image:
         """One word alone."""
         assert scene.name is not None
         alone = [float(number == word) for number in range(len(scene.segment.words))]
-        painted = paint(picture, scene.segment.heads[scene.name], seen)
-        return self._board(painted, scene, alone, seen.seconds)
+        painted = paint(picture, scene.segment.heads[scene.name], found)
+        return self._board(painted, scene, alone, found.seconds)
 
     def _board(self, picture: Picture, scene: Scene | None, lit: list[float], seconds: float) -> Image.Image:
         height, width = picture.shape[:2]

@@ -22,7 +22,7 @@ def add_editing(app: FastAPI, service: Service) -> None:
 
     path = "/api/videos/{video}/segments/{segment}/caption"
 
-    @app.put(path, tags=["videos"], responses=errors(404))
+    @app.put(path, tags=["videos"], responses=errors(400, 404))
     def edit_caption(video: Number, segment: SegmentNumber, edit_to: CaptionEdit) -> SegmentAnswer:
         """Corrects a caption. The original one is kept below it; search and downloads have the corrected one."""
         if not edit_to.caption.split():

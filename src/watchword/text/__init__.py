@@ -1,1 +1,1 @@
-"""Sentences to words, words to numbers."""
+"""Captions to tokens, tokens to numbers."""

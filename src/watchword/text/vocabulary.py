@@ -1,4 +1,4 @@
-"""The vocabulary: tokens and their numbers, and pretrained word vectors for them.
+"""The vocabulary: tokens and their numbers, how often words occur, and pretrained word vectors.
 
 Below it captions as text: words that cannot be the last, spelling, capital and full stop.
 """
@@ -7,7 +7,8 @@ import gzip
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
 from typing import IO, Any
@@ -91,6 +92,38 @@ class Vocabulary:
             raise WatchwordError(f"{path} is not UTF-8 text: it was damaged after training") from error
         except ValueError as error:
             raise WatchwordError(f"{path} is no vocabulary ({error}): it was damaged after training") from error
+
+
+# --- how often words occur -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """The words of one video's captions."""
+
+    num_captions: int  # with at least one word
+    captions: Mapping[str, int]  # word -> captions that contain it, once or more
+    times: Mapping[str, int]  # word -> how often it occurs in all of them
+
+
+def count_words(references: Mapping[str, Sequence[str]]) -> dict[str, WordCounts]:
+    """Video -> its words, tokenised as for the vocabulary and the metrics."""
+    from watchword.text.ptb import tokenise  # describing reads a vocabulary, and no tokenizer
+
+    everything = tokenise([caption for captions in references.values() for caption in captions], context="line")
+    tokens = iter(everything)
+    found = {}
+    for video, captions in references.items():
+        tokenised = [words for words in (next(tokens) for _ in captions) if words]
+        containing = Counter(word for words in tokenised for word in set(words))
+        times = Counter(word for words in tokenised for word in words)
+        found[video] = WordCounts(len(tokenised), containing, times)
+    return found
+
+
+def videos_with(counts: Mapping[str, WordCounts]) -> Counter[str]:
+    """Word -> videos with it in a caption."""
+    return Counter(word for video in counts.values() for word in video.captions)
 
 
 # --- word vectors ----------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Row {
       this.show("waiting", ahead ? `Waiting: ${counted(ahead, "video")} before it` : "Waiting for its turn", 0);
     } else if (job.state === "working") {
       const known = job.seconds > 0;
-      this.show("working", known ? `Describing: ${clock(job.done_seconds ?? 0)} of ${clock(job.seconds)}` : "Describing",
+      this.show("working", known ? progressWords(job) : "Describing",
         known && job.done_seconds > 0 ? Math.min(1, job.done_seconds / job.seconds) : null);
     } else if (job.state === "failed") {
       this.show("failed", job.error || "It could not be described.");
@@ -59,6 +59,11 @@ class Row {
       this.show(job.state, job.state === "done" ? "Described" : "Cancelled");
     }
   }
+}
+
+/** How far it is; a short video is read, then captioned all at once. */
+function progressWords(job) {
+  return job.done_seconds > 0 ? `Describing: ${clock(job.done_seconds)} of ${clock(job.seconds)}` : `Describing ${clock(job.seconds)}`;
 }
 
 /** All rows. `finished(job, opens)` is told of each video that is done. */

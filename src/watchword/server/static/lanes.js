@@ -1,7 +1,7 @@
 // What is said, written and heard: a band and a list for each lane, and a switch that hides them.
 
 import { make, place } from "./dom.js";
-import { clock, counted } from "./wording.js";
+import { clock, confidence, counted } from "./wording.js";
 
 const TITLES = { speech: "Said", text: "Written", sounds: "Heard" };
 
@@ -9,7 +9,7 @@ export class Lanes {
   constructor(video, player) {
     this.player = player;
     this.lanes = Object.entries(TITLES).filter(([name]) => video.lanes?.[name])
-      .map(([name, title]) => this.build(name, title, video.lanes[name], video.seconds || 1));
+      .map(([name, title]) => this.build(name, title, video.lanes[name], video));
     this.element = this.lanes.length ? make("section", { class: "lanes", "aria-labelledby": "lanes-title" },
       make("h2", { id: "lanes-title" }, "Said, written, heard"),
       make("fieldset", { class: "choice" }, make("legend", { class: "unseen" }, "Lanes to show"),
@@ -17,10 +17,10 @@ export class Lanes {
       ...this.lanes.map((lane) => lane.element)) : null;
   }
 
-  build(name, title, cues, seconds) {
+  build(name, title, cues, { seconds, language }) {
     const bands = cues.map((cue) => {
       const band = make("span", { class: "segment", title: `${clock(cue.start)} ${cue.text}` });
-      place(band, cue.start / seconds, (cue.end - cue.start) / seconds);
+      place(band, cue.start / (seconds || 1), (cue.end - cue.start) / (seconds || 1));
       band.style.setProperty("--sure", String(cue.confidence));
       return band;
     });
@@ -28,8 +28,9 @@ export class Lanes {
       class: "segment-button", type: "button", onclick: () => this.player.seek(cue.start + 0.01),
     }, make("span", { class: "segment-button-time" }, clock(cue.start)),
     make("span", { class: "segment-button-caption" }, cue.text)));
+    const spoken = name === "speech" && language ? `, language ${language.code} (${confidence(language.probability)})` : "";
     const element = make("section", { class: "lane", "aria-label": title },
-      make("h3", {}, `${title} `, make("span", { class: "quiet" }, counted(cues.length, "cue"))),
+      make("h3", {}, `${title} `, make("span", { class: "quiet" }, `${counted(cues.length, "cue")}${spoken}`)),
       cues.length ? make("div", { class: "lane-band", "aria-hidden": "true" }, ...bands) : null,
       cues.length ? make("ol", { class: "segment-list" }, ...buttons.map((button) => make("li", {}, button))) : null);
     const choice = make("label", {}, make("input", {

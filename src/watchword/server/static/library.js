@@ -23,14 +23,15 @@ function duration(seconds) {
 
 function card(video, box, remove) {
   const caption = video.caption ? spoken(video) : "No caption is confident enough.";
-  const facts = [video.name];
+  const facts = [];
   if (video.segments > 1) facts.push(counted(video.segments, "segment"));
   if (video.added) facts.push(day(video.added));
   return make("li", { class: "card", "data-video": video.id, "data-values": JSON.stringify(video) },
     box, make("a", { href: `#/video/${video.id}` },
       make("span", { class: "picture" }, thumbnail(video.id), duration(video.seconds)),
       make("span", { class: `card-caption${video.unsure ? " guess" : ""}` }, caption),
-      make("span", { class: "card-facts quiet" }, video.caption ? certaintyTag(video) : null, " ", facts.join(" · "))),
+      make("span", { class: "card-facts quiet" }, video.caption ? certaintyTag(video) : null, " ", make("span", { class: "card-name" }, video.name),
+        ...facts.map((fact) => make("span", { class: "fact" }, ` · ${fact}`)))),
     make("button", {
       class: "bin", type: "button", "aria-label": `Delete ${video.name}`, title: "Delete", onclick: () => remove(video),
     }, icon("bin")));

@@ -45,7 +45,7 @@ export class Selection {
   get isFiltered() { return this.shown !== "all" || this.name !== ""; }
 
   build() {
-    const name = make("input", { type: "text", placeholder: "Name", "aria-label": "Filter by name", maxlength: "200" });
+    const name = make("input", { type: "text", placeholder: "Filter by name", "aria-label": "Filter by name", maxlength: "200" });
     name.addEventListener("input", () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => { this.name = name.value.trim(); this.changed(); }, TYPING);
@@ -62,8 +62,9 @@ export class Selection {
       list("Show", labels(SHOWN), this.shown, (value) => { this.shown = value; this.changed(); }),
       name,
       make("span", { class: "tools-rest" }, this.count, this.acts, this.all,
-        list("Format", FORMATS, this.format, (value) => { this.format = value; keep("format", value); this.update(); }),
-        this.download));
+        make("span", { class: "save" },
+          list("Format", FORMATS, this.format, (value) => { this.format = value; keep("format", value); this.update(); }),
+          this.download)));
     this.update();
   }
 
