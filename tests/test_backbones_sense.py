@@ -27,11 +27,12 @@ from watchword.backbones.regions import (
     pool_regions,
     read_darknet,
 )
-from watchword.backbones.transnet import TransNet, colour_histograms, compare_neighbours, shots
+from watchword.backbones.transnet import TransNet, colour_histograms, compare_neighbours
 from watchword.backbones.weights import WEIGHTS
 from watchword.downloads import fetch
 from watchword.errors import WatchwordError
 from watchword.features.segments import find_shots
+from watchword.video import shots_from_cuts
 
 
 @pytest.fixture(scope="module")
@@ -370,13 +371,6 @@ def test_opencvs_flow_agrees_or_says_that_opencv_is_missing() -> None:
 # ------------------------------------------------------------------------------------------------------ shots
 
 
-def test_a_shot_begins_after_the_last_frame_of_a_transition() -> None:
-    probabilities = torch.tensor([0.1, 0.9, 0.1, 0.2, 0.8, 0.7, 0.6, 0.1, 0.1, 0.9])
-    assert shots(probabilities) == [(0, 2), (2, 7), (7, 10)]
-    assert shots(torch.zeros(4)) == [(0, 4)]
-    assert shots(torch.zeros(0)) == []
-
-
 def test_colours_are_counted_in_eight_levels_a_channel() -> None:
     picture = torch.tensor([[[0, 0, 0], [31, 31, 31]], [[32, 0, 0], [255, 255, 255]]], dtype=torch.uint8)  # (2, 2, 3)
     counts = colour_histograms(picture.view(1, 1, 2, 2, 3))[0, 0]
@@ -413,7 +407,7 @@ def test_videos_joined_end_to_end_are_cut_where_they_meet(cutter: TransNet) -> N
         parts += [torch.from_numpy(frame.to_ndarray()) for frame in frames[:30]]
     probabilities = cutter.probabilities(torch.stack(parts))
     assert probabilities.shape == (120,)
-    starts = {start for start, _ in shots(probabilities)}
+    starts = {shot.start for shot in shots_from_cuts(probabilities.numpy(), np.arange(120.0), end=120.0)}
     assert {30, 60, 90} <= starts
     assert len(starts) <= 5  # the clips may have a cut of their own
 

@@ -19,8 +19,7 @@ from watchword.backbones.c3d import C3D
 from watchword.backbones.efficientnet_lite import EfficientNetLite
 from watchword.backbones.formats import Tensors
 from watchword.backbones.i3d import BRANCHES, I3D, MIXED
-from watchword.backbones.resnet import ResNet
-from watchword.backbones.resnext3d import ResNeXt3D
+from watchword.backbones.resnet import ResNet, ResNeXt3D
 from watchword.backbones.weights import load_user_weights
 from watchword.errors import WatchwordError
 

@@ -157,7 +157,7 @@ def test_without_any_features_the_command_that_makes_them_is_named(root: Path) -
 
 def test_a_run_and_its_scores_say_what_data_they_stand_on(root: Path, tmp_path: Path) -> None:
     first = loop.train(tiny(), tmp_path / "first")
-    used = first.seen["used"]
+    used = first.training_data["used"]
     assert used == read_clips(Data(benchmark="msvd")).used()
     assert "captions =" not in (first.folder / "recipe.toml").read_text(), "a path of this machine"
     done = CliRunner().invoke(app, ["evaluate", str(first.folder), "--split", "test", "--beam", "1"])
@@ -328,6 +328,12 @@ def test_a_folder_elsewhere_is_counted_without_the_data_folder(tmp_path: Path) -
     done = check("msvd", tmp_path / "mine")
     assert "missing: 9 videos" in done.stdout
     assert "missing: features: watchword features extract --benchmark msvd" in done.stdout
+    (tmp_path / "mine" / "captions.jsonl").unlink()
+    (tmp_path / "mine" / "captions.csv").unlink(missing_ok=True)
+    done = check("msvd", tmp_path / "mine")
+    assert done.exit_code == 1
+    assert "MSVD: 1 video below" in done.stdout
+    assert re.search(r"missing: captions \(no captions in .*\); to be had from https://www.cs.utexas.edu", done.stdout)
     assert "there is no folder" in str(check("msvd", tmp_path / "nowhere").exception)
     assert "did you mean 'msvd'" in str(check("msdv").exception)
 

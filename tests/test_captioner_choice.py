@@ -62,6 +62,8 @@ def test_the_output_says_which_captioner_was_used(tmp_path: Path) -> None:
     watchword("captioner", captioner)
     assert "captions by mine; watchword captioner shows others" in watchword("describe", clip).stderr
     assert "captions by" not in watchword("describe", clip, "--model", captioner).stderr
+    explained = watchword("explain", clip, "--output", tmp_path / "clip.json")
+    assert "captions by mine" in explained.stderr
     added = watchword("library", "add", clip, "--library", tmp_path / "library.db")
     assert "captions by mine" in added.stderr
 

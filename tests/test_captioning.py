@@ -49,6 +49,7 @@ from watchword.features.segments import extract_segments
 from watchword.text.vocabulary import NEVER_LAST
 from watchword.types import Frames
 from watchword.video import HistogramCuts, Rate, Squash, iterate_frames
+from watchword.video.formats import find_relative
 
 ROOT = Path(__file__).parents[1]
 RUN = CliRunner()
@@ -728,6 +729,15 @@ def test_outputs_mirror_the_folders_of_the_videos(captioner: Path, clip: Path, t
     assert (tmp_path / "pages" / "day1" / "IMG_1.html").exists()
 
 
+def test_folders_that_share_a_name_are_mirrored_as_a_whole(tmp_path: Path) -> None:
+    for name in ("day1/IMG_1.mp4", "day1/only.mp4", "day2/IMG_1.mp4"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = find_relative([str(tmp_path / "day1"), str(tmp_path / "day2")])
+    assert {path.as_posix() for path in found} == {"day1/IMG_1.mp4", "day1/only.mp4", "day2/IMG_1.mp4"}
+    assert {path.as_posix() for path in find_relative([str(tmp_path / "day1")])} == {"IMG_1.mp4", "only.mp4"}
+
+
 # --- stopping and going on -----------------------------------------------------------------------------------------
 
 
@@ -771,6 +781,7 @@ def test_ctrl_c_leaves_what_is_done_and_resume_goes_on(
         assert ends[0] == ends[1]
     again = run(*words, output, "--resume")
     assert again.exit_code == 0
+    assert "complete already" in again.stderr
     assert count == 4  # whole already
 
 

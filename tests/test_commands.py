@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import watchword
@@ -72,6 +73,12 @@ def test_waiting_threads_sleep_for_python_users_too_unless_they_say_otherwise(ow
 def test_a_command_that_does_not_exist_gets_the_one_that_was_meant() -> None:
     done = RUN.invoke(app, ["caption", "clip.mp4"])
     assert str(done.exception) == "unknown command 'caption'; did you mean 'describe'?"
+    for words, meant in (
+        ("version", "did you mean 'watchword --version'?"),
+        ("day1/clip.mp4", "to caption a video: watchword describe day1/clip.mp4"),
+        ("https://example.com/watch", "to caption a video: watchword describe https://example.com/watch"),
+    ):
+        assert str(RUN.invoke(app, [words]).exception).endswith(meant)
     assert "Did you mean 'describe'" in RUN.invoke(app, ["descrbe", "clip.mp4"]).output
 
 
@@ -101,3 +108,20 @@ def test_the_library_is_searched_from_python(tmp_path: Path) -> None:
     add(Library(path), "a dog runs")
     assert [hit.name for hit in watchword.search("dog", library=path)] == ["beach.mp4"]
     assert watchword.search("cat", library=path) == []
+
+
+def test_messages_name_commands_that_exist() -> None:
+    """`watchword X` in backquotes, or after a colon, as in an error that says what to do."""
+    root = typer.main.get_command(app)
+    unknown = []
+    for path in sorted(Path(watchword.__file__).parent.rglob("*.py")):
+        for line in re.findall(r"(?:`|: )watchword ([a-z][a-z0-9 -]*[a-z0-9])", path.read_text("utf-8")):
+            command: Any = root
+            for word in line.split():
+                if not hasattr(command, "commands"):
+                    break
+                command = command.commands.get(word)
+                if command is None:
+                    unknown.append(f"{path.name}: watchword {line}")
+                    break
+    assert not unknown

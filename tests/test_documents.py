@@ -113,7 +113,7 @@ def test_the_first_command_of_the_readme_says_what_stands_below_it(
     # Which of nearly equal ones comes first, and the last digit, is the machine's: another CPU adds up the same
     # products in another order, and one vote goes another way.
     assert shown[1] in told
-    assert float(told[shown[1]]) == pytest.approx(float(shown[2]), abs=0.03)
+    assert float(told[shown[1]]) == pytest.approx(float(shown[2]), abs=0.06)
 
 
 @pytest.mark.slow

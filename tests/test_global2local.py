@@ -1,16 +1,30 @@
 """What Global2Local adds to the contract of a model."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from typer.testing import CliRunner
 
 from tests.conftest import noise_stream
+from tests.test_training import assert_same, recipe, weights
+from watchword.cli.main import app
+from watchword.config import write_toml
+from watchword.data.annotations import read_annotations
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
+from watchword.explain.overlay import ACCENT, INK
 from watchword.models import build_model
 from watchword.models.global2local import Global2Local
+from watchword.research.drawn_data import write_video as write_drawn
+from watchword.research.papers.side_by_side import GAP, PIXELS, choose
+from watchword.research.shapes import ShapesConfig, draw_video
 from watchword.tensors import Stream
+from watchword.training import loop
 
 WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
 WORDS = torch.tensor([[[4, 5, 6], [7, 8, 4]]] * 2)
@@ -244,3 +258,82 @@ def test_a_stream_that_is_missing_is_one_line() -> None:
     with pytest.raises(WatchwordError, match=r"data\.streams lack regions"):
         build_model({"name": "global2local"}, {"appearance": 6, "motion": 4}, 10)
     build_model({"name": "global2local", "variant": "aligned"}, {"appearance": 6, "motion": 4}, 10)
+
+
+def test_frames_are_drawn_by_float32_weights_under_bfloat16() -> None:
+    model = small().train()
+    with torch.autocast("cpu", torch.bfloat16):
+        memory, state = model.encode(streams())
+        weights = model._attend_globally(state["hidden2"], memory)[1]["aligned"]
+        assert model._choose(weights, memory).dtype == torch.float32
+
+
+def test_frames_are_drawn_by_the_seed_so_a_run_that_is_repeated_ends_in_the_same_weights(
+    shapes: Path, tmp_path: Path
+) -> None:
+    sizes = {"hidden_size": 8, "embedding_size": 6, "feature_size": 10, "aligned_size": 7, "attention_size": 9}
+    data = recipe(shapes).data.model_dump() | {"streams": ("appearance", "motion", "regions")}
+    phases = [{"epochs": 1, "learning_rate": 0.01}]
+    settings = recipe(shapes, model={"name": "global2local", **sizes}, data=data, phases=phases, precision="float32")
+    once, again = (loop.train(settings, tmp_path / name) for name in ("once", "again"))
+    assert_same(weights(once.folder), weights(again.folder))
+
+
+# --- Fig. 5 ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def evaluated(shapes: Path, tmp_path: Path) -> list[Path]:
+    """Two runs that say different things of one test video, the same of another, and nothing of a third."""
+    folders = [tmp_path / "global", tmp_path / "local"]
+    for folder, caption in zip(folders, ("a circle", "a red circle moves"), strict=True):
+        folder.mkdir()
+        settings = recipe(shapes).model_dump(mode="json", exclude_none=True)
+        (folder / "recipe.toml").write_text(write_toml(settings))
+        rows = [{"image_id": "shapes000008", "caption": caption}, {"image_id": "shapes000009", "caption": "a star"}]
+        (folder / "predictions-test.json").write_text(json.dumps(rows))
+    return folders
+
+
+def test_captions_of_runs_and_people_stand_below_the_frames_of_a_video(
+    evaluated: list[Path], shapes: Path, tmp_path: Path
+) -> None:
+    write_drawn(tmp_path / "videos" / "shapes000008.mp4", draw_video(ShapesConfig(count=40), 8), 8.0)
+    command = ["research", "side-by-side", *map(str, evaluated), "--videos", str(tmp_path / "videos")]
+    done = CliRunner().invoke(app, [*command, "--output", str(tmp_path / "captions.png")])
+    assert done.exit_code == 0, done.output
+    assert "shapes000008" in done.output
+    assert "shapes000009" not in done.output  # the runs say the same of it
+    picture = np.asarray(Image.open(tmp_path / "captions.png")).astype(int)
+    frames = picture[GAP : GAP + PIXELS, GAP : GAP + PIXELS]
+    assert frames.std() > 20, "a frame of the video"
+    runs = (np.abs(picture - ACCENT).sum(-1) < 30).any(1)
+    people = (np.abs(picture - INK).sum(-1) < 30)[GAP + PIXELS :].any(1)
+    assert np.flatnonzero(runs).max() < GAP + PIXELS + np.flatnonzero(people).max(), "people stand last"
+
+
+def test_captions_side_by_side_are_data_too(evaluated: list[Path], shapes: Path) -> None:
+    command = ["research", "side-by-side", *map(str, evaluated), "--json", "--references", "3"]
+    (found,) = json.loads(CliRunner().invoke(app, command).output)
+    clip = next(clip for clip in read_annotations(shapes / "captions.jsonl") if clip.video == "shapes000008")
+    assert found == {
+        "video": "shapes000008",
+        "captions": {"global": "a circle", "local": "a red circle moves"},
+        "references": list(clip.captions[:3]),
+    }
+    named = json.loads(CliRunner().invoke(app, [*command, "--video", "shapes000009"]).output)
+    assert [one["video"] for one in named] == ["shapes000009"]
+    with pytest.raises(WatchwordError, match="unknown video with captions of all runs 'shapes000018'"):
+        CliRunner().invoke(app, [*command, "--video", "shapes000018"], catch_exceptions=False, standalone_mode=False)
+
+
+def test_videos_are_drawn_by_the_seed_among_those_of_which_the_runs_differ() -> None:
+    people = {f"v{number}": ["a dog"] for number in range(20)}
+    said = {"one": dict.fromkeys(people, "a dog"), "two": {name: f"a {name[-1]}" for name in people}}
+    said["two"]["v7"] = "a dog"
+    drawn = choose(said, people, [], 19, seed=1)
+    assert len(set(drawn)) == 19
+    assert "v7" not in drawn
+    assert drawn == choose(said, people, [], 19, seed=1) != choose(said, people, [], 19, seed=2)
+    with pytest.raises(WatchwordError, match="say the same of every video"):
+        choose({"one": said["one"], "again": said["one"]}, people, [], 3, seed=1)

@@ -15,19 +15,20 @@ from tests.test_training import recipe
 from watchword.captioning.captioner import Captioner
 from watchword.cli.main import app
 from watchword.data.annotations import read_annotations
+from watchword.data.dataset import pad_streams
 from watchword.decoding import rescore, teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.specs import ImageSpec
 from watchword.models import build_model
 from watchword.models.hierarchical import CHOSEN, Hierarchical
-from watchword.research.analysis.drawn_videos import shares
+from watchword.research.analysis.drawn_videos import at_times, shares
 from watchword.research.analysis.experiments import read_axis
 from watchword.research.analysis.word_stats import frequencies, measure
 from watchword.research.drawn_data import write_video
 from watchword.research.papers.hierarchical_figure import within_frames
-from watchword.research.shapes import ShapesConfig, draw_video
+from watchword.research.shapes import ShapesConfig, draw_video, streams_of
 from watchword.tensors import EOS, Stream
-from watchword.text.counts import count_words
+from watchword.text.vocabulary import count_words
 from watchword.training import loop
 from watchword.training.evaluation import Search, evaluate
 from watchword.training.run import Run
@@ -209,10 +210,31 @@ def test_attention_on_the_subject_alone_is_a_share_of_one() -> None:
     truth = draw_video(ShapesConfig(distractors=3, outside="rest", actions=("moves",)), 0).truth
     looked = np.zeros((2, 16, 8))
     looked[:, :, truth.subject] = 1 / 16
-    assert shares(looked, truth) == pytest.approx({"frames": 1.0, "event": 1.0, "words": 1.0, "objects": 1.0})
+    happens = (truth.event[1] - truth.event[0]) / 16
+    assert shares(looked, truth) == pytest.approx(
+        {"frames": 1.0, "event": 1.0, "words": 1.0, "objects": 1.0, "during": happens}
+    )
     even = np.broadcast_to(truth.visible / truth.visible.sum(), looked.shape)
     assert shares(even, truth)["frames"] == pytest.approx(1 / 8)
     assert shares(even, truth)["objects"] == pytest.approx(1 / 4)
+
+
+def test_the_truth_of_frames_with_regions_is_that_of_their_times(tmp_path: Path) -> None:
+    """Regions of one of three frames: frames 1, 4, 7, 10, 13 of 16."""
+    video = draw_video(ShapesConfig(distractors=3, outside="hidden", actions=("moves",)), 0)
+    streams = {
+        name: pad_streams([arrays]) for name, arrays in streams_of(video, ("scene", "regions"), regions_every=3).items()
+    }
+    assert streams["regions"].times[0].tolist() == pytest.approx([frame / 8 for frame in (1, 4, 7, 10, 13)])
+    found = at_times(video.truth, streams, "regions")
+    np.testing.assert_allclose(streams["regions"].boxes[0], found.boxes, atol=1e-6)
+    assert (found.visible == video.truth.visible[1::3]).all()
+    assert (found.visible != video.truth.visible[:5]).any(), "another choice of frames would be seen"
+    start, end = video.truth.event
+    assert found.event[1] - found.event[0] == sum(start <= frame < end for frame in (1, 4, 7, 10, 13))
+    assert start <= 3 * found.event[0] + 1 < end
+    whole = {"regions": pad_streams([streams_of(video, ("regions",))["regions"]])}
+    assert at_times(video.truth, whole, "regions") is video.truth
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

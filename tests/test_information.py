@@ -13,8 +13,7 @@ from watchword.losses import Material, build_loss
 from watchword.losses.information import Information, importances
 from watchword.models import MODELS, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch
-from watchword.text.counts import count_words
-from watchword.text.vocabulary import Vocabulary
+from watchword.text.vocabulary import Vocabulary, count_words
 from watchword.training import loop
 
 VOCABULARY = Vocabulary(["a", "dog", "runs", "cat"])  # 4, 5, 6, 7
@@ -78,6 +77,12 @@ def test_videos_are_known_by_name_wherever_they_stand_in_a_batch() -> None:
     other = Batch(("x", "w", "v"), STREAMS, CAPTIONS)
     found = information().of_words(torch.tensor([5, 7, 5]), torch.tensor([2, 1, 0]), other)
     torch.testing.assert_close(found, torch.tensor([9 / 16 * log(3), log(3 / 2), 0.0]))
+
+
+def test_as_a_control_every_video_has_the_importances_of_the_next() -> None:
+    words = torch.tensor([5, 7, 6, 5])  # dog and cat of v, runs of w, dog of x
+    found = information(permute=True).of_words(words, torch.tensor([0, 0, 1, 2]), BATCH)
+    torch.testing.assert_close(found, torch.tensor([0.0, log(3 / 2), 0.0, 9 / 16 * log(3)]))  # v has w's, w x's, x v's
 
 
 def test_punctuation_alone_is_no_caption() -> None:

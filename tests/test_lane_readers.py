@@ -88,6 +88,23 @@ def test_a_resumed_recognition_keeps_the_language(monkeypatch: pytest.MonkeyPatc
     assert [part.language for part in parts] == [Language("fr", 0.7)]
 
 
+def test_speech_of_a_doubtful_language_is_left_out_and_the_next_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = FakeWhisper()
+    guesses = iter([("ru", 0.49, []), ("en", 0.51, [])])
+    monkeypatch.setattr(network, "detect_language", lambda samples: next(guesses))
+    reader = speech_reader(monkeypatch, network, [[(0, 1)]] * 3)
+    parts = list(reader.read(Path("talk.mp4"), LaneProgress(), []))
+    assert [language for _, language in network.heard] == ["en", "en"]
+    assert [(len(part.cues), part.language) for part in parts][:2] == [(0, None), (1, Language("en", 0.51))]
+
+
+def test_speech_of_which_nothing_is_clear_has_no_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = FakeWhisper()
+    monkeypatch.setattr(network, "transcribe", lambda samples, **settings: ([], None))
+    (part,) = speech_reader(monkeypatch, network, [[(0, 1)]]).read(Path("talk.mp4"), LaneProgress(), [])
+    assert (part.cues, part.language) == ((), None)
+
+
 @pytest.mark.parametrize("problem", [{"avg_logprob": -1.1}, {"compression_ratio": 2.5}])
 def test_unlikely_and_repeated_speech_is_left_out(monkeypatch: pytest.MonkeyPatch, problem: dict[str, float]) -> None:
     reader = speech_reader(monkeypatch, FakeWhisper(**problem), [[(0, 1)]])
@@ -152,7 +169,7 @@ def sounds(reader: Any, progress: LaneProgress | None = None) -> list[tuple[floa
 
 def test_the_three_likeliest_sounds_of_a_window_are_cues_and_silence_is_none() -> None:
     loud = {"Speech": 0.9, "Music": 0.8, "Dog": 0.7, "Rain": 0.6}
-    reader = sound_reader(loud, {"Speech": 0.5, "Dog": 0.39}, {"Silence": 1.0}, {"Speech": 0.41})
+    reader = sound_reader(loud, {"Speech": 0.6, "Dog": 0.49}, {"Silence": 1.0}, {"Speech": 0.51})
     assert sounds(reader) == [(0.0, 0.5, "Dog"), (0.0, 0.5, "Music"), (0.0, 2.0, "Speech")]
 
 

@@ -149,7 +149,7 @@ def test_weights_are_found_by_name_and_joined_from_their_parts(tmp_path: Path, m
         find_weights("")
     with pytest.raises(WatchwordError, match="weights get whisper_base"):
         find_weights("whisper_base")
-    assert find_weights("some/folder") == "some/folder"
+    assert find_weights(str(tmp_path)) == str(tmp_path)
     for packaged in WHISPER["whisper_base"]:
         packaged.path.parent.mkdir(parents=True, exist_ok=True)
         packaged.path.write_bytes(packaged.member.encode())
@@ -161,6 +161,32 @@ def test_weights_are_found_by_name_and_joined_from_their_parts(tmp_path: Path, m
     files = read_weights("whisper_base")
     assert sorted(files) == ["config.json", "model.bin", "tokenizer.json", "vocabulary.txt"]
     assert files["model.bin"] == b"data/model.bin.part1data/model.bin.part2"
+
+
+def test_other_names_are_those_of_faster_whisper_and_offline_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    faster_whisper = pytest.importorskip("faster_whisper")
+    here: list[str] = []
+    asked: list[bool] = []
+
+    def download_model(name: str, local_files_only: bool = False) -> str:
+        asked.append(local_files_only)
+        if local_files_only and name not in here:
+            raise FileNotFoundError(name)
+        here.append(name)
+        return f"cache/{name}"
+
+    monkeypatch.setattr(faster_whisper, "download_model", download_model)
+    with pytest.raises(WatchwordError, match=r"'whisper_tny'.*whisper_tiny"):
+        find_weights("whisper_tny")
+    with pytest.raises(WatchwordError, match="unknown folder or speech model"):
+        find_weights("no/such/folder")
+    monkeypatch.setenv("WATCHWORD_OFFLINE", "1")
+    with pytest.raises(WatchwordError, match="small is not installed"):
+        find_weights("small")
+    assert asked == [True]
+    monkeypatch.delenv("WATCHWORD_OFFLINE")
+    assert find_weights("small") == find_weights("small") == "cache/small"
+    assert asked == [True, True, False, True]
 
 
 def test_every_file_of_whisper_pins_its_archive() -> None:
@@ -305,6 +331,14 @@ def test_a_job_that_was_stopped_within_a_lane_continues_there(
     again, stub = run(speech_reader(), resume=False)
     assert again == found
     assert len(stub.calls) == 1
+
+
+def test_a_lane_that_is_done_is_not_read_again(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = speech_reader()
+    monkeypatch.setattr("watchword.lanes.reading.open_reader", lambda lane, options: reader)
+    lanes: dict[Lane, LaneProgress] = {"speech": LaneProgress(cues=SPEECH, is_done=True)}  # of an earlier description
+    assert list(read_lanes(clip, LaneOptions(speech=True), lanes, [])) == []
+    assert (reader.began, lanes["speech"].cues) == ([], SPEECH)
 
 
 def test_files_of_the_lanes_stand_beside_that_of_the_captions(
@@ -466,7 +500,7 @@ def test_a_library_of_version_2_is_upgraded_without_loss(tmp_path: Path) -> None
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE videos DROP COLUMN lanes")
         connection.execute("ALTER TABLE segments DROP COLUMN lane")
-        connection.execute("PRAGMA user_version = 2")
+        connection.executescript("DROP TABLE signatures; DROP TABLE pending; PRAGMA user_version = 2")
     connection.close()
     library = Library(path)
     assert [str(segment.best) for segment in library.description(1).segments] == ["a dog runs", "a man sings"]

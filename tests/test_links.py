@@ -3,11 +3,12 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from watchword.cli.main import app
+from watchword.cli.main import RENAMED_COMMANDS, app
 from watchword.config import shipped_recipes
 
 ROOT = Path(__file__).parents[1]
@@ -90,3 +91,33 @@ def test_scripts_and_recipes_that_a_document_names_are_there(document: Path) -> 
     trained = [words[1] for words in command_lines(document) if words[0] == "train" and "/" in words[1]]
     shown = re.findall(r"`((?:msvd|msrvtt|shapes)/\w+)`", document.read_text("utf-8"))
     assert {*trained, *shown} - {name for name in trained if name.endswith(".toml")} <= shipped_recipes().keys()
+
+
+FOLDERS = ("src", "tests", "benchmarks", "recipes", "docs")
+FILES = [f"/{path.relative_to(ROOT).as_posix()}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+BENCHMARKS = "".join(path.read_text("utf-8") for path in sorted(ROOT.glob("benchmarks/*.py")))
+OTHER_OPTIONS = {"--help", "--logdir", *re.findall(r"\"(--[a-z-]+)\"", BENCHMARKS)}
+
+
+def options(command: Any) -> set[str]:
+    """All options of a command and of those below it."""
+    own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*(options(one) for one in getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_in_prose_has_the_names_of_this_version(document: Path) -> None:
+    """Options, commands and source files between backquotes, but for those of other tools and of our benchmarks."""
+    if document.name == "CHANGELOG.md":
+        return
+    known = options(get_command(app)) | OTHER_OPTIONS
+    for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", document.read_text("utf-8"))):
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)) <= known, code
+        assert not any(re.match(rf"(watchword )?{old}( --|$)", code) for old in old_commands()), code
+        for name in re.findall(r"[\w/]+\.py\b", code):
+            assert "NAME" in name or any(file.endswith(f"/{name}") for file in FILES), code
+
+
+def old_commands() -> set[str]:
+    """Names of version 0.1 that are no name of anything else now."""
+    return {old for old, new in RENAMED_COMMANDS.items() if new != f"research {old}"} - {"kinds", "order"}

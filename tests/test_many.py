@@ -1,6 +1,12 @@
 """Many videos on the command line: a line as each is done, shards, workers, going on where a job stopped."""
 
 import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,14 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.captioners import write_captioner
+from tests.test_features import actor_processes
 from tests.videos import numbered, write_video
 from watchword.captioning import many
 from watchword.cli._shared import shard_of
+from watchword.cli.library import ParallelAdding
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.workers import Lost
+from watchword.library import Library
+from watchword.workers import PATIENCE, Lost
 
 RUN = CliRunner()
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +102,15 @@ def test_shards_are_all_videos_once() -> None:
             shard_of(items, wrong)
 
 
+def test_a_shard_of_few_videos_may_be_empty(
+    captioner: Path, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchword.lanes.check_lanes", lambda options: None)
+    words = ["--sounds", "--format", "srt", "--output", tmp_path / "out"]
+    done = describe(videos, "--model", captioner, "--shard", "4/4", *words)
+    assert done.exit_code == 0, done.output
+
+
 def test_a_shard_keeps_the_names_of_all_videos(captioner: Path, videos: Path, tmp_path: Path) -> None:
     done = describe(videos, "--model", captioner, "--shard", "2/3", "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
@@ -157,3 +176,125 @@ def test_a_ray_cluster_gets_whole_paths_and_the_output_those_that_were_given(
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["video"] for row in rows] == ["day1/IMG_1.mp4", "day1/deadly.mp4"]
     assert rows[1]["error"] == "cannot describe day1/deadly.mp4: its worker died, 2 times (signal 9)"
+
+
+# --- a library, described by workers and written by one process ------------------------------------------------------
+
+
+def add(library: Path, captioner: Path, *words: object) -> Any:
+    return RUN.invoke(app, ["library", "add", *map(str, words), "--model", str(captioner), "--library", str(library)])
+
+
+def test_workers_describe_for_a_library_that_one_process_writes(
+    captioner: Path, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "archive"
+    shutil.copytree(videos, folder)
+    for name, seed in (("deadly.mp4", 20), ("more.mp4", 30)):
+        write_video(folder / name, [numbered(seed + index) for index in range(6)])
+    shutil.copy(folder / "more.mp4", folder / "second.mp4")
+    asked: list[str] = []
+
+    def cluster(make: Any, items: Any, workers: Any) -> Iterator[Any]:
+        assert workers is None  # as many as the cluster has
+        work = make()
+        for task in items:
+            asked.append(task.video.name)
+            yield Lost(task, "signal 9") if task.video.name == "deadly.mp4" else work(task)
+
+    monkeypatch.setattr(many, "run_ray", cluster)
+    path = tmp_path / "library.db"
+    done = add(path, captioner, folder, "--engine", "ray")
+    assert done.exit_code == 1
+    assert "3 videos added, 1 known already, 2 could not be described" in done.stderr
+    assert "its worker died, 2 times (signal 9)" in done.stderr
+    assert "finds no video in it" in done.stderr
+    library = Library(path)
+    assert sorted(row.name for row in library.videos()) == ["day1/IMG_1.mp4", "day2/IMG_1.mp4", "more.mp4"]
+    one = Library(tmp_path / "one.db")
+    assert add(one.path, captioner, folder / "more.mp4").exit_code == 0
+    number = next(row.id for row in library.videos() if row.name == "more.mp4")
+    assert library.description(number).segments == one.description(1).segments
+    assert library.explanation(number) == one.explanation(1)
+    asked.clear()
+    assert add(path, captioner, folder, "--engine", "ray").exit_code == 1  # the same command continues
+    assert asked == ["IMG_2.mp4", "deadly.mp4"]
+
+
+def test_a_job_that_is_stopped_says_what_failed_and_whose_content_is_gone(
+    captioner: Path, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "archive"
+    shutil.copytree(videos / "day2", folder)
+    shutil.copy(folder / "IMG_1.mp4", folder / "copy.mp4")
+    stop = [False]
+
+    def cluster(make: Any, items: Any, workers: Any) -> Iterator[Any]:
+        for task in list(items):
+            yield Lost(task, "signal 9")
+        (folder / "copy.mp4").unlink()
+        if stop[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(many, "run_ray", cluster)
+    done = add(tmp_path / "one.db", captioner, folder, "--engine", "ray")
+    assert "0 videos added, 3 could not be described" in done.stderr
+    shutil.copy(folder / "IMG_1.mp4", folder / "copy.mp4")
+    stop[0] = True
+    done = add(tmp_path / "other.db", captioner, folder, "--engine", "ray")
+    assert done.stderr.count("signal 9") == 2
+    assert "stopped: 0 videos added, 2 could not be described; the same command continues" in done.stderr
+
+
+def test_a_video_that_another_process_has_is_left_to_it(captioner: Path, videos: Path, tmp_path: Path) -> None:
+    path, video = tmp_path / "library.db", videos / "day1" / "IMG_1.mp4"
+    script = (
+        "import sys; from pathlib import Path; from watchword.library.database import *\n"
+        "locks = VideoLocks(Path(sys.argv[1])); other = locks.take('other'); locks.release('other')\n"
+        "print(locks.take(identity_of(Path(sys.argv[2]))), locks.take('x'), locks.take('x'), flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, path, video], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True True False\n"
+        done = add(path, captioner, video, "--workers", "2")
+        assert "0 videos added, 1 in progress in another process" in done.stderr
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_real_cluster_fills_a_library_also_when_a_worker_is_killed(
+    captioner: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    for name, value in PATIENCE.items():
+        monkeypatch.setenv(name, value)
+    folder, path = tmp_path / "archive", tmp_path / "library.db"
+    folder.mkdir()
+    for number in range(5):
+        write_video(folder / f"video{number}.mp4", [numbered(5 * number + index) for index in range(6)])
+    (folder / "broken.mp4").write_bytes(b"no video")
+    keep, killed = ParallelAdding.keep, list[int]()
+
+    def kill_one(self: ParallelAdding, *values: Any) -> None:
+        if not killed:
+            killed.append(actor_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+        keep(self, *values)
+
+    monkeypatch.setattr(ParallelAdding, "keep", kill_one)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        done = add(path, captioner, folder, "--engine", "ray", "--workers", "2")
+        assert "5 videos added, 1 could not be described" in done.stderr, done.output
+        again = add(path, captioner, folder, "--engine", "ray", "--workers", "2")
+    finally:
+        ray.shutdown()
+    assert killed
+    assert "0 videos added, 5 known already, 1 could not be described" in again.stderr
+    assert sorted(row.name for row in Library(path).videos()) == [f"video{number}.mp4" for number in range(5)]

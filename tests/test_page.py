@@ -413,18 +413,18 @@ HOSTILE_CAPTIONS = (
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_captioner_can_say_anything(browser: Any, tmp_path: Path, scheme: str) -> None:
-    """Captions of a captioner of one's own, in every view."""
+    """Captions of a captioner of one's own, under a hostile name, in every view."""
     library = Library(tmp_path / "library.db")
     video = write_video(tmp_path / "a.mp4", [numbered(index) for index in range(50)])
     segments = [(2.0 * n, 2.0 * n + 2, text) for n, text in enumerate(HOSTILE_CAPTIONS)]
     said = tuple(Segment(start, end, (caption(text), caption(text))) for start, end, text in segments)
     description = Description(Path("a.mp4"), 10.0, HOSTILE, said)
     explained = explanation_on_a_grid("a.mp4", segments)
-    number = library.add(description, name="a.mp4", identity="a", source=video, explanation=explained)
+    number = library.add(description, name=HOSTILE, identity="a", source=video, explanation=explained)
     with serving(library.path, "--port", "0") as server, visiting(browser, server, color_scheme=scheme) as page:
-        expect(page.locator(".card")).to_have_count(1)
+        expect(page.locator(".card")).to_contain_text(HOSTILE)
         page.goto(f"{server.address}/#/video/{number}")
-        expect(page.locator("h1.video-name")).to_have_text("a.mp4")
+        expect(page.locator("h1.video-name")).to_have_text(HOSTILE)
         expect(page.locator("main")).to_contain_text("<img src=x onerror=hacked=1>")
         page.locator(".word").nth(1).click()
         page.get_by_role("searchbox").fill("hacked")

@@ -234,6 +234,23 @@ def test_the_library_is_sorted_and_filtered(page: Any) -> None:
     wait_until(lambda: len(names(page)) == 4 and names(page)[0] == "guess.mp4")  # the order is remembered
 
 
+def test_facts_of_a_card_break_between_each_other_and_the_tools_of_a_phone_stand_in_rows(
+    browser: Any, served: Served
+) -> None:
+    rows = "(name) => [...document.querySelectorAll(name)].map((one) => Math.round(one.getBoundingClientRect().bottom))"
+    with visiting(browser, at(served)) as page:
+        page.set_viewport_size({"width": 1280, "height": 900})
+        expect(page.locator(".fact").first).to_be_visible()
+        parts = page.evaluate("() => [...document.querySelectorAll('.fact')].map((one) => one.getClientRects().length)")
+        assert set(parts) == {1}  # a date is not cut in two
+        page.set_viewport_size({"width": 390, "height": 844})
+        sort, show, form = page.evaluate(rows, "#library-tools select")
+        assert sort == show
+        assert (
+            abs(form - page.evaluate(rows, "#library-tools a.button")[0]) < 4
+        )  # the format stands beside its download
+
+
 def test_several_videos_are_selected_and_downloaded(page: Any, served: Served) -> None:
     download = page.get_by_role("link", name=re.compile("^Download"))
     expect(download).to_have_text("Download all")

@@ -78,7 +78,7 @@ def test_a_run_trains_in_bfloat16_and_is_resumed_in_it(
         run = loop.train(Recipe.read(values | {"precision": wanted}, "test"), tmp_path / wanted)
         rows = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
         losses[wanted] = [row["val_loss"] for row in rows]
-        assert run.seen["precision"] == wanted
+        assert run.training_data["precision"] == wanted
         assert {tensor.dtype for tensor in run.model().parameters()} == {torch.float32}
     assert losses["bfloat16"] != losses["float32"], "nothing was computed in bfloat16"
     assert losses["bfloat16"][-1] == pytest.approx(losses["float32"][-1], rel=0.1)

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from watchword.cli import _progress
-from watchword.cli._progress import Bar, TimeLeft, bar, epoch_line, shown_score
+from watchword.cli._progress import Bar, TimeLeft, VideoBar, bar, epoch_line, plain_line, shown_score
 from watchword.cli._shared import SCORES, score_table
 from watchword.downloads import PackagedFile
 
@@ -40,6 +40,24 @@ def test_a_finished_task_has_no_time_left() -> None:
     task = progress.add_task("videos", total=8)
     progress.update(task, completed=8)
     assert TimeLeft().render(progress.tasks[0]).plain == ""
+
+
+def test_time_that_nobody_can_tell_is_not_shown() -> None:
+    progress = bar()
+    task = progress.add_task("videos", total=8)
+    progress.update(task, completed=1)
+    assert plain_line(progress.tasks[0]).plain == "videos: 1 of 8"
+
+
+def test_a_short_video_shows_its_length_and_a_moving_bar_until_a_caption_is_there() -> None:
+    bar = VideoBar(1)
+    bar.update("clip.mp4", 0.0, 22.0, 0)
+    task = bar.progress.tasks[1]
+    assert (task.total, task.fields["place"]) == (None, "0:22 long")
+    assert "left" not in TimeLeft().render(task).plain
+    bar.update("clip.mp4", 11.0, 22.0, 0)
+    assert (task.total, task.completed, task.fields["place"]) == (22.0, 11.0, "0:11 of 0:22")
+    assert plain_line(task).plain.startswith("clip.mp4: 0:11 of 0:22")
 
 
 def test_scores_have_one_scale() -> None:

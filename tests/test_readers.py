@@ -3,11 +3,14 @@
 import contextlib
 import io
 import json
+import os
+import sqlite3
 import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,19 +20,24 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from tests.captioners import write_captioner
+from tests.libraries import add
 from watchword.captioning.bundle import CaptionerBundle
 from watchword.captioning.confidence import Calibration
 from watchword.captioning.journal import Journal
+from watchword.cli._shared import score_table
 from watchword.config import Recipe, read_recipe
 from watchword.data.annotations import read_annotations
+from watchword.data.benchmarks import share_text
 from watchword.data.dataset import Features
 from watchword.data.imports import Rules, import_features, open_features
 from watchword.documents import parse_json, parse_toml
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
+from watchword.library import Library
 from watchword.metrics.files import read_hypotheses, read_references
 from watchword.models import build_model
 from watchword.models.checkpoint import load_model
+from watchword.preferences import config_with, is_offline, origin_of, preference
 from watchword.text.vocabulary import Vocabulary
 from watchword.training.run import Run
 from watchword.types import StreamArrays
@@ -79,11 +87,31 @@ def calibration(path: Path) -> Any:
 
 
 def run_data(path: Path) -> Any:
-    return Run(path.parent).seen
+    return Run(path.parent).training_data
 
 
 def journal(path: Path) -> Any:
     return Journal(path, {"top": 1}, resume=True)
+
+
+def scores(path: Path) -> Any:
+    found = Run(path.parent).scores("val")
+    return score_table({"run": found["scores"]}, share_text(found["data"]) if found.get("data") else "")
+
+
+def predictions(path: Path) -> Any:
+    return {str(row["image_id"]): str(row["caption"]) for row in Run(path.parent).predictions("val")}
+
+
+def seen(path: Path) -> Any:
+    run = Run(path.parent)
+    return [run.trained_on, run.was_trained_on({"splits": {}, "streams": {}, "used": {"train": {}}}, ["train"])]
+
+
+def preferences(path: Path) -> Any:
+    with mock.patch("watchword.preferences.config_file", return_value=path), mock.patch.dict(os.environ, clear=True):
+        assert is_offline() in (True, False)
+        return [config_with("model", "light"), preference("model"), origin_of("data")]
 
 
 # What a reader reads: a file's name, a good content, and the reader.
@@ -100,6 +128,11 @@ TEXTS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "vocabulary": ("vocabulary.txt", "man\t0.5\nwoman\t0.7\n", Vocabulary.load),
     "calibration": ("calibration.json", '{"bias": 1, "centre": {"a": 1}, "scale": {"a": 1}, "weight": {"a": 1},'
                     ' "about": {}}', calibration),
+    "scores": ("scores-val.json", '{"scores": {"CIDEr": 0.5}, "data": {"videos": 1, "of": 2, "sha256": "a",'
+               ' "trained_on": "b"}}', scores),
+    "predictions": ("predictions-val.json", '[{"image_id": "a", "caption": "a man", "score": 0.5}]', predictions),
+    "used data": ("data.json", '{"splits": {}, "streams": {}, "used": {"train": {"sha256": "1"}}}', seen),
+    "config": ("config.toml", 'model = "light"\noffline = "1"\n', preferences),
     "data.json": ("data.json", '{"splits": {"train": "1"}, "streams": {"appearance": "1"}}', run_data),
     "journal": ("out.json.part", '{"top": 1}\n{"video": "a", "seconds": 1.0, "warnings": []}\n', journal),
 }  # fmt: skip
@@ -129,6 +162,23 @@ def test_a_file_of_another_kind_is_an_object_or_a_line(name: str, content: str, 
     file, _, read = TEXTS[name]
     (tmp_path / file).write_bytes(content.encode("latin-1"))
     object_or_error(lambda: read(tmp_path / file))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("scores", '{"scores": {"CIDEr": "x"}}'),
+        ("scores", '{"scores": {}, "data": {"videos": 1}}'),
+        ("predictions", '[{"caption": "a man"}]'),
+        ("used data", '{"splits": {}, "streams": {}, "used": {"train": []}}'),
+        ("config", 'model = "light'),
+    ],
+)
+def test_what_a_file_lacks_is_a_line(name: str, content: str, tmp_path: Path) -> None:
+    file, _, read = TEXTS[name]
+    (tmp_path / file).write_text(content)
+    with pytest.raises(WatchwordError):
+        read(tmp_path / file)
 
 
 def test_a_good_file_is_read(tmp_path: Path) -> None:
@@ -321,5 +371,32 @@ def test_a_damaged_store_or_archive_is_an_object_or_a_line(tmp_path: Path, damag
     def read() -> None:
         with open_features(tmp_path / "features.npz") as source:
             list(import_features(source, Store(tmp_path / "imported"), "appearance", Rules(), overwrite=True))
+
+    object_or_error(read)
+
+
+# --- libraries -----------------------------------------------------------------------------------------------------
+
+
+@given(damage=DAMAGE)
+@FEW
+def test_a_damaged_library_is_a_library_or_a_line(tmp_path: Path, damage: Damage) -> None:
+    path = tmp_path / "library.db"
+    good = tmp_path / "good.db"
+    if not good.exists():
+        add(Library(good), "a man is playing a guitar", "a dog runs")
+        with contextlib.closing(sqlite3.connect(good)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for file in tmp_path.glob("library.db*"):
+        file.unlink()
+    path.write_bytes(damaged(good.read_bytes(), damage))
+
+    def read() -> None:
+        library = Library(path)
+        for row in library.videos():
+            library.description(row.id)
+            library.explanation(row.id)
+        library.search("guitar -dog")
+        library.count()
 
     object_or_error(read)

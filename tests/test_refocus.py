@@ -591,3 +591,17 @@ def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> 
     assert (run.folder / "locations.png").exists()
     with pytest.raises(WatchwordError, match="not among the 2 videos"):
         CliRunner().invoke(app, [*words, "--ids", "nobody"], catch_exceptions=False)
+
+
+def test_rewards_keep_their_digits_under_bfloat16() -> None:
+    """The effect of a key frame is a hundredth of a nat: eight bits of a caption's loss cannot hold it."""
+    model, loss = vre().train(), refocusing()
+    loss.begin(model)
+    plain = loss.of_captions(model, batch(), 0.0)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        losses = loss.of_captions(model, batch(), 0.0)[0]
+        total = [loss(model, batch(), 0.0).total for _ in range(2)][1]  # the second has an R_e-1
+    total.backward()
+    assert losses.dtype == loss.rewards.dtype == torch.float32
+    assert (losses.bfloat16().float() != losses).any()
+    torch.testing.assert_close(losses, plain, rtol=0.05, atol=0.05)

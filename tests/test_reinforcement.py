@@ -243,7 +243,8 @@ def test_two_processes_train_for_rewards_together(shapes: Path, tmp_path: Path) 
         {"epochs": 1, "learning_rate": 0.005, "loss": {"name": "self_critical", "rewards": {"CIDEr": 1.0}}},
         {"epochs": 12, "learning_rate": 0.02, "loss": {"name": "reinforce", "rewards": {"CIDEr": 1.0}}},
     ]
-    (tmp_path / "recipe.toml").write_text(write_toml(relative_to(recipe(shapes, phases=phases), tmp_path)))
+    settings = recipe(shapes, phases=phases, seed=1, precision="float32")
+    (tmp_path / "recipe.toml").write_text(write_toml(relative_to(settings, tmp_path)))
     train_by_two(tmp_path / "recipe.toml", tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     rewards = [row["reward"] for row in rows[4:]]

@@ -21,7 +21,7 @@ from benchmarks import faults
 from tests.captioners import write_captioner
 from tests.libraries import add, found
 from tests.videos import numbered, write_video
-from watchword.atomic_io import DiskFull
+from watchword.atomic_io import DiskFull, path_of, whole_file
 from watchword.captioning.captioner import Captioner
 from watchword.captioning.pipeline import DescribeOptions, caption_video
 from watchword.cli.main import app
@@ -93,6 +93,34 @@ def test_an_unknown_suffix_of_the_output_is_refused(clip: Path) -> None:
     done = RUN.invoke(app, ["describe", str(clip), "--output", str(clip.with_name("other.mp4"))])
     assert "unknown suffix of --output '.mp4' (there is: .csv, .json, .jsonl, .srt, .txt, .vtt)" in str(done.exception)
     assert not clip.with_name("other.mp4").exists()
+
+
+@pytest.mark.parametrize("words", [["describe", "--format", "json"], ["explain", "--format", "html"]])
+def test_text_does_not_get_the_name_of_a_video(words: list[str], captioner: Path, clip: Path) -> None:
+    other = clip.with_name("other.mkv")
+    other.write_bytes(b"precious")
+    done = RUN.invoke(app, [*words, str(clip), "--output", str(other), "--model", str(captioner)])
+    assert "unknown suffix of --output" in str(done.exception)
+    assert other.read_bytes() == b"precious"
+
+
+def killed_while_writing(path: Path) -> None:
+    with whole_file(path) as file:
+        file.write(b"half")
+        file.flush()
+        path_of(file).read_bytes()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_kill_leaves_the_file_as_it_was_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(b"before")
+    assert faults.in_child(lambda: killed_while_writing(path)) == "died by signal 9"
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+    with whole_file(path) as file:
+        path_of(file).write_bytes(b"after")  # as what writes by path alone
+    assert path.read_bytes() == b"after"
 
 
 # --- odd and damaged videos ----------------------------------------------------------------------------------------
@@ -222,6 +250,8 @@ def test_a_folder_that_cannot_be_entered_is_reported_once(clip: Path, monkeypatc
 def test_an_empty_name_is_not_the_current_folder() -> None:
     with pytest.raises(WatchwordError, match="an empty name is no video"):
         find_paths([""])
+    address = "https://www.example.com/watch?v=x*y"  # not a pattern: reading it says how to save it
+    assert find_paths([address]) == [Path(address)]
 
 
 # --- full disks ----------------------------------------------------------------------------------------------------

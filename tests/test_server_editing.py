@@ -75,6 +75,16 @@ def test_a_correction_that_cannot_be_made_is_one_line(served: Served, video: byt
     assert edit(client, number + 1, 0, "a")[0] == 404
 
 
+def test_a_body_that_is_no_text_gets_a_status_that_the_document_names(served: Served, video: bytes) -> None:
+    client, _, _ = served
+    path = f"/api/videos/{client.described(video)}/segments/0/caption"
+    named = client.get("/api/openapi.json").json["paths"]["/api/videos/{video}/segments/{segment}/caption"]["put"]
+    for body in (b'{"caption": "\xff"}', b"[" * 200_000, b"{", b"", b"null"):
+        answer = client.ask("PUT", path, body, {"Content-Type": "application/json"})
+        assert str(answer.status) in named["responses"], body[:20]
+        assert answer.error
+
+
 def test_a_video_is_described_again_by_a_chosen_captioner_and_keeps_what_people_wrote(
     served: Served, video: bytes
 ) -> None:

@@ -492,5 +492,5 @@ def test_an_impossible_wish_is_one_clear_line(options: dict[str, object], said: 
 def test_a_stream_that_there_is_not_and_a_missing_truth_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(WatchwordError, match="did you mean 'appearance'"):
         streams_of(draw_video(ShapesConfig(), 0), ("apearance",))
-    with pytest.raises(WatchwordError, match="watchword shapes"):
+    with pytest.raises(WatchwordError, match="watchword research shapes"):
         read_truth(tmp_path / "truth.jsonl")

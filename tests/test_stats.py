@@ -12,6 +12,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from tests.conftest import noise_stream
+from watchword.captioning.captioner import Captioner
 from watchword.cli.main import app
 from watchword.config import Recipe
 from watchword.data.annotations import read_annotations
@@ -406,7 +407,7 @@ def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     assert [one.of_two for one in found] == [1, 0, None, None]
 
 
-def test_from_videos_to_figures_by_the_commands(tmp_path: Path) -> None:
+def test_from_videos_to_figures_by_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     config = ShapesConfig(count=20, actions=("moves", "appears"))
     videos: list[str] = []
@@ -450,3 +451,27 @@ def test_from_videos_to_figures_by_the_commands(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
     assert (tmp_path / "words.png").stat().st_size > 1000
     assert (tmp_path / "heat.png").stat().st_size > 1000
+
+    stored = Captioner.caption_stored
+
+    def with_kinds(self: Captioner, *arguments: object) -> list[Hypothesis]:
+        """Heads as of a model with several attentions over a stream."""
+        found = stored(self, *arguments)  # type: ignore[arg-type]
+        return [
+            replace(one, attention={f"local:{name}": one.attention[name] for name in one.attention}) for one in found
+        ]
+
+    monkeypatch.setattr(Captioner, "caption_stored", with_kinds)
+    words = [
+        "research",
+        "heatmap",
+        tmp_path / "run",
+        videos[0],
+        "--output",
+        tmp_path / "head.png",
+        "--head",
+        "local:regions",
+    ]
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "head.png").stat().st_size > 1000

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from tests.videos import numbered, write_video
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
-from watchword.research.study.commands import draw_study, read_judgements
-from watchword.research.study.page import SCRIPT, study_page
-from watchword.research.study.preference import Judgement, preferences
+from watchword.research.study import Judgement, draw_study, preferences, read_judgements
+from watchword.research.study_page import SCRIPT, study_page
 
 EVIL = "</script><script>steal()</script><img src=x onerror=steal()> & \u2028 \"quotes\" 'too' <!--"
 FIRST = {f"video{number}": f"a man is talking {number}" for number in range(8)} | {"<b>evil</b>": EVIL}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageColor
 from safetensors.torch import load_file
 
 from tests.conftest import noise_stream
@@ -24,6 +25,7 @@ from watchword.losses.objective import CrossEntropy, CrossEntropySettings, Sched
 from watchword.models import build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch, Stream, Streams
 from watchword.training import loop
+from watchword.training.curves import COLOURS, curves_of
 from watchword.training.evaluation import Search, evaluate, open_split, video_losses
 from watchword.training.run import Run
 from watchword.types import StreamArrays
@@ -65,13 +67,19 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         assert torch.equal(tensor, other[name]), f"{name} differs"
 
 
+def test_a_curve_leaves_out_epochs_without_a_score_and_shows_scores_times_100() -> None:
+    rows = [{"loss": 3.0}, {"loss": 2.0, "CIDEr": 0.5}, {"CIDEr": float("nan")}, {"CIDEr": float("inf")}]
+    assert curves_of(rows, {"CIDEr": "CIDEr", "Bleu_4": "BLEU-4"}, 100.0) == {"CIDEr": [(2, 50.0)]}
+
+
 def test_training_lowers_the_loss_and_fills_the_run_folder(shapes: Path, tmp_path: Path) -> None:
     loop.train(recipe(shapes, phases=[{"epochs": 8, "learning_rate": 0.03}]), tmp_path / "run")
     rows = log_rows(tmp_path / "run")
     assert [row["epoch"] for row in rows] == list(range(1, 9))
     assert rows[-1]["loss"] < 0.75 * rows[0]["loss"]
     assert {"CIDEr", "Bleu_4", "val_loss"} <= rows[-1].keys()
-    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    colours = {colour for _, colour in Image.open(tmp_path / "run" / "curves.png").getcolors(1 << 16) or []}
+    assert {ImageColor.getrgb(colour) for colour in COLOURS} <= colours
     seen = json.loads((tmp_path / "run" / "data.json").read_text())
     assert set(seen["splits"]) == {"train", "val", "test"}
     assert list((tmp_path / "run").glob("events.out.*"))

@@ -29,12 +29,12 @@ from watchword.video import (
     View,
     iterate_audio,
     iterate_frames,
+    iterate_views,
     probe,
     read_audio,
     read_frames,
     read_timeline,
     reader,
-    watch,
 )
 from watchword.video.reader import packets_to_decode
 
@@ -393,7 +393,7 @@ def test_several_views_in_one_decoding_equal_each_alone(tmp_path: Path) -> None:
     video = write_video(tmp_path / "x.mp4", NUMBERS)
     views = {"few": View(Uniform(7), CentreCrop(32)), "many": View(Rate(12), Squash(40, 20)), "all": View(Stride(1))}
     found: dict[str, list] = {name: [] for name in views}
-    for name, frames in watch(video, views, chunk=10):
+    for name, frames in iterate_views(video, views, chunk=10):
         assert len(frames.pictures) <= 10
         found[name].append(frames)
     for name, view in views.items():
@@ -667,6 +667,8 @@ def test_folders_pipes_devices_and_missing_files_are_refused_at_once(tmp_path: P
         (tmp_path / "holidy.mp4", "no such file; did you mean .*holiday.mp4"),
         (tmp_path / "nowhere" / "x.mp4", "nor is there a folder"),
         (Path("https://example.com/x.mp4"), "https://example.com/x.mp4: .*yt-dlp"),
+        (Path("HTTPS://example.com/x.mp4"), "yt-dlp"),
+        (Path("www.example.com/watch?v=x"), "yt-dlp"),
         (Path("rtsp://camera/1"), "rtsp://camera/1: .*ffmpeg"),
         (tmp_path / "list.M3U8", "no such file; a playlist is no video, .*yt-dlp"),
         (tmp_path / "songs.m3u", "a playlist is no video; give the files that it names"),
