@@ -1,6 +1,6 @@
 """Whether G2L attends to the frames, and in them to the regions, that show the subject of the caption; on drawn videos.
 
-    python benchmarks/chosen_frames.py data/search RUN...
+    python benchmarks/chosen_frames.py data/thirds RUN...
 
 Test videos and their references. At every word for the subject or its appearance (object, colour, texture, size): is
 the subject visible in the selected frames, and how much of the attention within such a frame lies on its box, on those
@@ -17,7 +17,7 @@ import torch
 
 from watchword.captioning.captioner import Captioner
 from watchword.data.annotations import read_annotations
-from watchword.research.analysis.drawn_videos import on_regions
+from watchword.research.analysis.drawn_videos import at_times, on_regions
 from watchword.research.shapes import Truth, kind_of, meaning, read_truth
 
 LOOKS = ("object", "colour", "texture", "size")
@@ -45,10 +45,11 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
         "background": [],
     }
     for caption in captioner.teacher_force(clips):
-        truth = truths[caption.video]
+        stream, attention = on_regions(caption.attention, run)
+        truth = at_times(truths[caption.video], captioner.features.read([caption.video]), stream)
         background = np.array([thing is None for thing in truth.things])
         in_sight, there = truth.visible[:, truth.subject], truth.visible.any(1)
-        for word, weights in zip(caption.words, on_regions(caption.attention, run), strict=True):  # (F, N)
+        for word, weights in zip(caption.words, attention, strict=True):  # (F, N)
             if not names_subject(word, truth):
                 continue
             chosen = np.flatnonzero(weights.sum(1) > 1e-6)

@@ -1,6 +1,7 @@
 """What does describing videos cost? Start-up, the first caption, and seconds for a minute of video by stage.
 
     python benchmarks/describe.py VIDEOS... [--model RUN] [--rounds 3] [--transnet]
+    python benchmarks/describe.py VIDEOS... --rounds 0     # the stages alone
 
 Start-up and the first caption are whole commands, measured from outside: wall seconds are what a person waits (on an
 idle machine), CPU seconds what it costs anywhere. The stages of a timeline are measured inside, in one process with one
@@ -116,7 +117,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--transnet", action="store_true")
     arguments = parser.parse_args()
-    start_up(arguments.videos[0], arguments.model, arguments.rounds)
+    if arguments.rounds:
+        start_up(arguments.videos[0], arguments.model, arguments.rounds)
     detectors = ["histogram", "transnetv2"] if arguments.transnet else ["histogram"]
     timelines(arguments.videos, Captioner.load(arguments.model), detectors)
 
