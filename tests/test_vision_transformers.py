@@ -16,8 +16,16 @@ from torch import Tensor, nn
 
 from tests.conftest import SHARED, fetched_or_skip, graph_or_skip
 from tests.videos import write_video
+from watchword.backbones import vision_transformers
 from watchword.backbones.regions import CLASSES, Regions
-from watchword.backbones.vision_transformers import ClipVitB16, DinoV2S14, OnnxGraph, TinyVit5M, with_outputs
+from watchword.backbones.vision_transformers import (
+    INTEGER_PRODUCT,
+    ClipVitB16,
+    DinoV2S14,
+    OnnxGraph,
+    TinyVit5M,
+    with_outputs,
+)
 from watchword.backbones.weights import WEIGHTS, weights_file
 from watchword.downloads import PackagedFile, fetch
 from watchword.errors import WatchwordError
@@ -187,6 +195,31 @@ def test_integer_products_are_exact_on_every_cpu(tmp_path: Path) -> None:
     )
     found = OnnxGraph(path, {"y": "y"}, {})(torch.full((1, 3, 2, 2), 255.0))["y"]
     assert found.flatten().tolist() == pytest.approx([12 * 255 * 127] * 4, rel=1e-4)
+
+
+def test_the_probe_of_the_fast_kernel_is_one_integer_product() -> None:
+    square = [None, None]
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+        "g",
+        [
+            helper.make_tensor_value_info("a", TensorProto.UINT8, square),
+            helper.make_tensor_value_info("b", TensorProto.INT8, square),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, square)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=7)
+    assert model.SerializeToString() == INTEGER_PRODUCT
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_slow_kernel_is_asked_for_only_where_the_fast_one_saturates(
+    exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vision_transformers, "_fast_products_are_exact", lambda: exact)
+    graph = OnnxGraph(small_graph(tmp_path / "small.onnx"), {"total": "sum"}, {})
+    asked = graph.session.get_session_options().get_session_config_entry("session.x64quantprecision")
+    assert asked == ("0" if exact else "1")
 
 
 def test_a_file_that_is_no_graph_and_a_tensor_that_is_not_there_are_one_line_each(tmp_path: Path) -> None:
