@@ -52,7 +52,7 @@ class Subprocess:
         process = self.process
         assert process is not None
         assert process.stdin is not None
-        with suppress(OSError):  # it died: reading finds out why
+        with suppress(OSError, ValueError):  # it died or was stopped: reading finds out why
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         try:
@@ -73,17 +73,20 @@ class Subprocess:
         raise WatchwordError(str(message["error"]))
 
     def stop(self) -> None:
-        """Kills it."""
+        """Kills it. The next request starts another."""
         process = self.process
         if process is not None:
             process.kill()
-            process.wait()  # the next request finds it dead
+            process.wait()
+            _close_input(process)
 
     def _start(self) -> None:
         source = str(Path(watchword.__file__).parents[1])  # the process runs the same code
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
         command = [sys.executable, "-P", "-m", self.module, *self.arguments]
         env = {**os.environ, **self.environment, "PYTHONPATH": path}
+        if self.process is not None:
+            _close_input(self.process)
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -112,6 +115,13 @@ class Subprocess:
             pass
         self.stop()
         raise ProcessDied("its decoder process sent invalid JSON", is_final=True)
+
+
+def _close_input(process: "subprocess.Popen[bytes]") -> None:
+    """Its readers close the other pipes."""
+    with suppress(OSError):  # a request that nobody read is flushed once more
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 def _collect(pipe: IO[bytes], receive: Callable[[bytes], None]) -> None:
