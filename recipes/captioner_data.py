@@ -1,18 +1,15 @@
 """Captions for the training of the default captioner: both benchmarks on their official splits, in one file.
 
+    watchword features extract --benchmark msvd --store data/captioner/features --streams appearance,appearance_grid
+    watchword features extract --benchmark msrvtt --store data/captioner/features --streams appearance,appearance_grid
     python recipes/captioner_data.py $WATCHWORD_DATA data/captioner
-    watchword features extract --list data/captioner/videos.txt --store data/captioner/features ...
-    python recipes/captioner_data.py $WATCHWORD_DATA data/captioner --store data/captioner/features
 
-Writes `captions.jsonl.gz` and `videos.txt`, the list of videos for `watchword features extract`: validation videos
-first, then training videos in random order, so that an extraction may be ended early; test videos last. With `--store`
-the captions of videos without features are left out.
+Writes `captions.jsonl.gz`. With `--store` the captions of videos without features are left out.
 """
 
 import argparse
 import gzip
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +24,6 @@ def main() -> None:
     words = parser.parse_args()
     words.target.mkdir(parents=True, exist_ok=True)
     videos = read_videos(words.data)
-    paths = [row["path"] for row in in_order(videos)]
-    (words.target / "videos.txt").write_text("".join(f"{path.resolve()}\n" for path in paths), "utf-8")
     there = {path.name.partition(".")[0] for path in (words.store / "appearance").rglob("*")} if words.store else None
     used = [row for row in videos if there is None or row["video"] in there]
     keys = ("video", "split", "captions")
@@ -37,11 +32,9 @@ def main() -> None:
 
 def read_videos(data: Path) -> list[dict[str, Any]]:
     """The videos of both benchmarks that are at hand."""
-    clips = {path.stem: path for path in (data / "msvd" / "clips").glob("*.mp4")}
-    msvd = [row for row in rows(data / "msvd" / "captions.jsonl.gz") if row["video"] in clips]
-    msvd = [row | {"path": clips[row["video"]], "captions": some(row)} for row in msvd]
-    msrvtt = rows(data / "msrvtt" / "pictures.jsonl.gz")
-    return [*msvd, *(row | {"path": data / "msrvtt" / row["path"]} for row in msrvtt)]
+    there = {path.stem for path in (data / "msvd" / "clips").glob("*.mp4")}
+    msvd = [row | {"captions": some(row)} for row in rows(data / "msvd" / "captions.jsonl.gz") if row["video"] in there]
+    return [*msvd, *rows(data / "msrvtt" / "pictures.jsonl.gz")]
 
 
 def some(row: dict[str, Any]) -> list[str]:
@@ -49,13 +42,6 @@ def some(row: dict[str, Any]) -> list[str]:
     if row["split"] != "train" or len(captions) <= MOST:
         return captions
     return [captions[number * len(captions) // MOST] for number in range(MOST)]
-
-
-def in_order(videos: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    train = [row for row in videos if row["split"] == "train"]
-    random.Random(0).shuffle(train)
-    before, after = ([row for row in videos if row["split"] == split] for split in ("val", "test"))
-    return [*before, *train, *after]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
