@@ -1,7 +1,7 @@
 """Captions for the training of the default captioner: both benchmarks on their official splits, in one file.
 
-    watchword features extract --benchmark msvd --store data/captioner/features --streams appearance,appearance_grid
-    watchword features extract --benchmark msrvtt --store data/captioner/features --streams appearance,appearance_grid
+    watchword features extract --benchmark msvd --store data/captioner/features --streams appearance
+    watchword features extract --benchmark msrvtt --store data/captioner/features --streams appearance
     python recipes/captioner_data.py $WATCHWORD_DATA data/captioner
 
 Writes `captions.jsonl.gz`. With `--store` the captions of videos without features are left out.
