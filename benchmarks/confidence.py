@@ -5,12 +5,16 @@
 The captioner decodes as `watchword describe` does. Videos without features are left out and counted. Beside it stand
 the captions of 20 nearest neighbours and a generic caption (`neighbours.py`), made of the training videos in the store;
 `--alone` leaves these out, and needs no features of training videos.
-Differences are paired by video; intervals are bootstrapped over videos.
+Differences are paired by video; intervals are bootstrapped over videos. `--by-category` adds CIDEr in each of
+MSR-VTT's 20 categories, with the document frequencies of the whole split.
 """
 
 import argparse
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from neighbours import METRICS, NEIGHBOURS, generic, neighbours
 
@@ -22,6 +26,12 @@ from watchword.features.store import Store
 from watchword.metrics import ReferenceIndex
 from watchword.metrics.statistics import bootstrap, compare, rank_correlation
 from watchword.training.evaluation import references_of
+from watchword.types import Clip
+
+CATEGORIES = (  # of MSR-VTT, in their order
+    "music people gaming sports news education television film animation vehicles howto travel science animals family "
+    "documentary food cooking beauty advertisement"
+).split()
 
 
 def main() -> None:
@@ -31,6 +41,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--split", default="test")
     parser.add_argument("--alone", action="store_true", help="no neighbours and no generic caption")
+    parser.add_argument("--by-category", action="store_true", help="CIDEr in each category of MSR-VTT")
     parser.add_argument("--output", type=Path, help="a file for the captions and their confidences")
     words = parser.parse_args()
     bundle, store = find_bundle(words.captioner), Store(words.store)
@@ -61,11 +72,23 @@ def main() -> None:
     own = scores[bundle.name]
     ranks = rank_correlation([sure[video] for video in own.videos], list(own.per_video["CIDEr"]))
     print(f"rank correlation of confidence and CIDEr: {ranks:.2f}")
+    if words.by_category:
+        print_categories(clips, dict(zip(own.videos, own.per_video["CIDEr"], strict=True)))
     if words.output:
         rows = [
             {"video": clip.video, "caption": captions[clip.video], "confidence": sure[clip.video]} for clip in clips
         ]
         words.output.write_text(json.dumps(rows, indent=1), "utf-8")
+
+
+def print_categories(clips: Sequence[Clip], scores: dict[str, float]) -> None:
+    """The best first."""
+    found = defaultdict(list)
+    for clip in clips:
+        if clip.category is not None:
+            found[CATEGORIES[clip.category]].append(scores[clip.video])
+    for name, values in sorted(found.items(), key=lambda one: -fmean(one[1])):
+        print(f"{name:14} {len(values):4} videos  CIDEr {100 * fmean(values):.1f}")
 
 
 if __name__ == "__main__":
