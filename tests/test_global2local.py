@@ -113,6 +113,14 @@ def test_the_choice_learns_through_the_sampler_and_not_through_argmax() -> None:
     assert gradients["argmax"] == 0
 
 
+@pytest.mark.parametrize("normalise", [True, False])
+def test_where_it_is_normalised_no_step_of_the_optimiser_can_kill_the_aligned_embedding(normalise: bool) -> None:
+    model = small(variant="aligned", normalise=normalise).eval()
+    with torch.no_grad():
+        model.embed_aligned.weight.sub_(1.0)  # all units move in one direction
+    assert bool(model.encode(streams())[0]["aligned"].any()) == normalise
+
+
 def test_a_frame_stands_beside_the_clip_nearest_in_time() -> None:
     """Five clips for nine frames: changing the last clip changes the aligned embedding of the last frames only."""
     model = small(variant="aligned", instants="nearest").eval()

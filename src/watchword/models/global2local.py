@@ -66,7 +66,7 @@ class Global2LocalConfig(ModelConfig):
     frame_stream: str = "appearance"  # 2D
     clip_stream: str = "motion"  # 3D
     region_stream: str = "regions"
-    normalise: bool = False  # ours: projected features, before the ReLU
+    normalise: bool = False  # ours: projected features and the aligned embedding, before the ReLU
 
 
 class Global2Local(Model):
@@ -99,7 +99,7 @@ class Global2Local(Model):
         context_size = len(roles) * size
         if self.aligned:
             self.attend["aligned"] = BilinearAttention(hidden, 2 * size, attention)
-            self.embed_aligned = nn.Linear(2 * size, config.aligned_size)
+            self.embed_aligned = Projection(2 * size, config.aligned_size, config.normalise)
             context_size += config.aligned_size
         if config.first_state == "mean":
             self.first_state = nn.Linear(2 * size, 2 * hidden)
