@@ -33,6 +33,7 @@ from watchword.metrics import ReferenceIndex
 from watchword.models import Model, build_model
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
+from watchword.training.allocator import keep_freed_memory
 from watchword.training.curves import draw_curves
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
 from watchword.training.precision import choose_precision
@@ -198,6 +199,7 @@ class Trainer:
             log.info("curves: tensorboard --logdir %s", self.run.folder)
             board = SummaryWriter(str(self.run.folder), purge_step=self.position.step)
         self.model.to(self.accelerator.device)
+        keep_freed_memory()
         while self.position.phase < len(self.recipe.phases):
             if self.recipe.phases[self.position.phase].epochs:
                 self._run_phase(self.recipe.phases[self.position.phase], report, board)
