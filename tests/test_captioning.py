@@ -816,14 +816,14 @@ def test_a_shipped_captioner_is_whole_and_small(name: str) -> None:
     assert all((folder.folder / "card.md").read_text().count(word) for word in ("MSR-VTT", "CIDEr"))
 
 
-def test_the_default_captioner_reads_four_frames(clip: Path) -> None:
+def test_the_default_captioner_reads_eight_frames(clip: Path) -> None:
     graph_or_skip("clip_vit_b16")
     found = watchword.describe(clip, "base", top=2)
     assert found.caption
     assert found.caption.split()[-1] not in NEVER_LAST
     assert 0 < found.confidence < 1
     words, frames = len(found.best.words), len(found.segments[0].geometry["appearance"].times)
-    assert 1 < frames <= 4
+    assert 1 < frames <= 8
     assert {name: weights.shape for name, weights in found.attention.items()} == {"appearance": (words, frames, 1)}
 
 
