@@ -153,7 +153,7 @@ def _words(
 
 
 def _note(found: Peak, probability: float) -> str:
-    when = f"{found.seconds:.1f} s, {'flat over time' if found.times_uniform else f'{found.share:.0%}'}"
+    when = f"{found.seconds:.1f} s, {'flat' if found.times_uniform else f'{found.share:.0%}'}"
     return f"{when}; probability {probability:.0%}"
 
 
