@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from tests.captioners import write_captioner
 from tests.videos import numbered, write_video
 from watchword.captioning.bundle import choose_bundle
+from watchword.cli._shared import LazyCaptioner
 from watchword.cli.main import app
 from watchword.preferences import config_file
 
@@ -44,6 +45,12 @@ def test_a_run_of_ones_own_is_kept_by_its_whole_path(tmp_path: Path, monkeypatch
     assert watchword("captioner", "runs/mine").exit_code == 0
     assert choose_bundle()[0].folder == tmp_path / "runs" / "mine"
     assert str(tmp_path / "runs" / "mine") in watchword("captioner").stdout
+
+
+def test_a_job_notes_whose_captions_it_has() -> None:
+    assert LazyCaptioner(None).choice == "default"
+    watchword("captioner", "light")
+    assert (LazyCaptioner(None).choice, LazyCaptioner("runs/mine").choice) == ("light", "runs/mine")
 
 
 def test_a_captioner_that_is_not_there_is_not_kept() -> None:

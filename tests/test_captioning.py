@@ -787,10 +787,18 @@ def test_ctrl_c_leaves_what_is_done_and_resume_goes_on(
 
 def test_a_job_is_not_gone_on_with_under_other_settings(captioner: Path, long_video: Path, tmp_path: Path) -> None:
     part = tmp_path / "x.json.part"
-    part.write_text(json.dumps({"captioner": "other", "top": 1, "beam": 5, "timeline": None}) + "\n")
-    done = run(long_video, "--model", captioner, "--output", tmp_path / "x.json", "--resume")
-    assert isinstance(done.exception, WatchwordError)
-    assert "another captioner" in str(done.exception)
+    settings = {"captioner": str(captioner), "top": 1, "beam": 5, "timeline": None}
+    for changed, told in (
+        ({"captioner": "other"}, f"captioner: other, now {captioner}"),
+        ({"speech": True}, "speech: True, now not set"),
+    ):
+        part.write_text(json.dumps(settings | changed) + "\n")
+        done = run(long_video, "--model", captioner, "--output", tmp_path / "x.json", "--resume")
+        assert isinstance(done.exception, WatchwordError)
+        assert f"begun with other settings ({told})" in str(done.exception)
+    part.write_text(json.dumps(settings | {"captioner": "default"}) + "\n")
+    done = run(long_video, "--output", tmp_path / "x.json", "--resume")  # another choice than when it was begun
+    assert "(captioner: default, now light)" in str(done.exception)
 
 
 def test_half_a_line_of_a_killed_job_is_forgotten(captioner: Path, clip: Path, tmp_path: Path) -> None:

@@ -637,6 +637,7 @@ def test_videos_are_listed_found_and_removed_by_number(
                 "end": 1.0,
                 "caption": "a man is playing a guitar",
                 "confidence": 0.5,
+                "edited": False,
                 "pieces": [["a ", False], ["man", True], [" is playing a ", False], ["guitar", True]],
                 "lane": "captions",
             }
@@ -646,8 +647,11 @@ def test_videos_are_listed_found_and_removed_by_number(
         connection.execute("UPDATE segments SET confidence = 0.21")
     guess = "beach.mp4  0:00:00  a man is playing a guitar? (unsure, 0.21)\n"
     assert watchword("search", "guitars", library=library).stdout == guess
+    library.edit(1, 1, "a man tunes a guitar")
+    assert watchword("search", "tunes", library=library).stdout == "beach.mp4  0:00:00  a man tunes a guitar (edited)\n"
+    assert "(edited)" in watchword("library", "list", library=library).stdout
     few = watchword("search", "a", "--limit", "1", library=library)
-    assert few.stderr == "watchword: 1 of 2 segments; more with --limit and --offset\n"
+    assert few.stderr == "watchword: 1 of 2 results; more with --limit and --offset\n"
     none = watchword("search", "zebra", library=library)
     assert (none.exit_code, none.stdout) == (0, "")
     assert "no match in the 1 videos" in none.stderr

@@ -85,11 +85,11 @@ class Journal:
         whole, rest = lines[:-1], lines[-1]  # a line without an end was being written when the job was killed
         try:
             begun = parse_json(whole[0])
-            if begun != job:
-                changed = [key for key in job if begun.get(key) != job[key]] or ["the job"]
+            for key in (key for key in {**begun, **job} if begun.get(key) != job.get(key)):
+                before, now = begun.get(key, "not set"), job.get(key, "not set")
                 raise WatchwordError(
-                    f"{path} was begun with another {changed[0]} ({begun.get(changed[0])!r}, now "
-                    f"{job.get(changed[0])!r}): repeat the old settings, or leave out --resume to start again"
+                    f"{path} was begun with other settings ({key}: {before}, now {now}): "
+                    "repeat the old ones, or leave out --resume to start again"
                 )
             for line in whole[1:]:
                 self._read_row(parse_json(line))

@@ -56,12 +56,13 @@ def segment_lines(segment: Segment, *, is_timeline: bool, name: str = "") -> lis
 
 def as_guess(caption: Caption) -> str:
     """With its confidence; below UNSURE as a question."""
-    unsure = caption.confidence < UNSURE
-    return f"{caption.text}{certainty(caption.confidence)}" if unsure else with_confidence(caption)
+    return f"{caption.text}{certainty(caption.confidence, caption.edited)}"
 
 
-def certainty(confidence: float) -> str:
-    """What follows a caption: ` (0.64)`, or `? (unsure, 0.21)`."""
+def certainty(confidence: float, edited: bool = False) -> str:
+    """What follows a caption: ` (0.64)`, `? (unsure, 0.21)`, or ` (edited)` where a person wrote it."""
+    if edited:
+        return " (edited)"
     return f"? (unsure, {confidence:.2f})" if confidence < UNSURE else f" ({confidence:.2f})"
 
 

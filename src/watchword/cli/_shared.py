@@ -136,6 +136,13 @@ class LazyCaptioner:
         self.model, self.device, self.hint = model, device, ""
         self.captioner: Captioner | None = None
 
+    @property
+    def choice(self) -> str:
+        """What the user names, or chose once; nothing is loaded for it."""
+        from watchword.preferences import preference
+
+        return self.model or preference("model") or "default"
+
     def load(self) -> "Captioner":
         if self.captioner is None:
             import_torch_quickly()

@@ -136,9 +136,9 @@ def describe(
 
     wanted = True if timeline is None and form in FOR_ONE_VIDEO else timeline
     options = DescribeOptions(top, beam, wanted, min_confidence, lanes)
-    settings = {"captioner": model or "default", "top": top, "beam": beam, "timeline": wanted}
-    settings |= {"lanes": asdict(lanes)} if lanes.wanted else {}
     captioner = LazyCaptioner(model, device)
+    settings = {"captioner": captioner.choice, "top": top, "beam": beam, "timeline": wanted}
+    settings |= {name: value for name, value in asdict(lanes).items() if value}
 
     def job_of(some: "Sequence[Path]", journal: "Journal") -> "DescribeJob":
         if engine == "local" and workers == 1:

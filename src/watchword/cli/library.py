@@ -145,7 +145,7 @@ def list_videos(
     table.add_column("video", overflow="fold")
     table.add_column("caption", overflow="fold")
     for row in rows:
-        caption = f"{row.caption}{certainty(row.confidence)}" if row.num_segments else "-"
+        caption = f"{row.caption}{certainty(row.confidence, row.num_edited > 0)}" if row.num_segments else "-"
         table.add_row(str(row.id), clock(row.seconds), str(row.num_segments), Text(row.name), Text(one_line(caption)))
     Console(highlight=False).print(table)
     if total > len(rows):
@@ -296,7 +296,7 @@ class Adding:
 
         path = journal_of(self.library.path, identity)
         options = {key: value for key, value in asdict(self.options).items() if key != "min_confidence"}
-        job = {"captioner": self.captioner.model or "default", **options}
+        job = {"captioner": self.captioner.choice, **options}
         try:
             return Journal(path, job, resume=True)
         except WatchwordError:
@@ -439,7 +439,7 @@ def search(
     if not total:
         print_message(f"no match in the {library.count()} videos of {library.path}")
     elif total > len(hits):
-        print_message(f"{len(hits)} of {total} segments; more with --limit and --offset")
+        print_message(f"{len(hits)} of {total} results; more with --limit and --offset")
 
 
 def embed(library: "Library") -> None:
@@ -463,6 +463,7 @@ def hit_values(hit: "Hit", library: "Library") -> dict[str, object]:
         "end": round(hit.end, 3),
         "caption": hit.caption,
         "confidence": round(hit.confidence, 4),
+        "edited": hit.edited,
         "pieces": hit.pieces,
         "lane": hit.lane,
     }
@@ -482,7 +483,7 @@ def show(hits: "Sequence[Hit]", library: "Library") -> None:
             line.append(f"{VERBS[hit.lane]}: ")
         for text, is_match in hit.pieces:
             line.append(one_line(text), "bold" if is_match else "")
-        console.print(line.append(certainty(hit.confidence)))
+        console.print(line.append(certainty(hit.confidence, hit.edited)))
 
 
 def named(hit: "Hit", library: "Library") -> "Text":
