@@ -120,7 +120,7 @@ class FakeCaptionProcess:
         self.names.append(name)
         self.chosen.append(captioner)
         assert path.is_file()
-        yield CaptionUpdate(seconds / 2, "a dog")
+        yield CaptionUpdate(seconds / 2, "a dog", 0.2)
         while not self.may_continue.wait(0.01):
             if self.stopped.is_set():
                 raise ProcessDied("its decoder crashed (SIGKILL)", is_final=False)
@@ -131,7 +131,7 @@ class FakeCaptionProcess:
             Segment(seconds / 2, seconds, (said("a man <b>sleeps</b>", 0.3),)),
         )
         description = Description(Path(name), seconds, captioner or "fake", segments, ("one line of damage",))
-        yield CaptionUpdate(seconds, "a dog runs", description, {"version": 2, "video": name, "segments": []})
+        yield CaptionUpdate(seconds, "a dog runs", 0.7, description, {"version": 2, "video": name, "segments": []})
 
     def stop(self) -> None:
         self.stopped.set()

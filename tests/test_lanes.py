@@ -113,6 +113,17 @@ def test_a_cue_is_a_sentence_and_ends_where_speech_pauses_or_two_lines_are_full(
     assert found[:3] == [(0, 4, "And Mr. Ash left."), (5, 6, "Then"), (8, 9, "silence")]
     assert [len(text) for _, _, text in found[3:]] == [79, 19]
     assert "".join(text for _, _, text in found[3:]).count("wonderful") == 10
+    two_lines = [spoken(f" {'x' * letters}", step, step + 1) for step, letters in enumerate((27, 27, 28))]
+    assert [len(cue.text) for cue in cues_of(two_lines)] == [84]
+    spaced = [spoken("One ", 0, 1), spoken("two ", 1, 2), spoken("three. ", 2, 3), spoken("Four ", 3, 4)]
+    assert [cue.text for cue in cues_of(spaced)] == ["One two three.", "Four"]
+
+
+def test_a_cue_has_the_mean_probability_of_its_words_and_some_duration() -> None:
+    words = [SpokenWord(" one", 1.0, 1.0, 0.5, 0), SpokenWord(" two", 1.0, 1.0, 1.0, 0)]
+    assert list(cues_of(words)) == [Cue(1.0, 1.01, "one two", 0.75)]
+    sure = [SpokenWord(" one", 1.0, 2.0, 1.0 + 1e-6, 0)]  # as rounding makes it
+    assert [cue.confidence for cue in cues_of(sure)] == [1.0]
 
 
 def test_words_of_joined_runs_get_the_times_of_the_sound() -> None:
@@ -120,8 +131,9 @@ def test_words_of_joined_runs_get_the_times_of_the_sound() -> None:
     words = [SimpleNamespace(word=" a", start=0.5, end=1.0, probability=1.0)]
     words += [SimpleNamespace(word=" b", start=1.9, end=2.5, probability=1.0)]  # begins in the padding before its run
     words += [SimpleNamespace(word=" c", start=3.5, end=9.0, probability=1.0)]
+    words += [SimpleNamespace(word=" d", start=1.5, end=2.4, probability=1.0)]  # ends in the next run
     found = [(word.start, word.end, word.run) for word in on_the_clock(words, runs, begin=2 * RATE)]
-    assert found == [(3.5, 4.0, 0), (12.0, 12.5, 1), (13.5, 14.0, 1)]
+    assert found == [(3.5, 4.0, 0), (12.0, 12.5, 1), (13.5, 14.0, 1), (4.5, 5.0, 0)]
 
 
 def test_sound_is_cut_into_blocks_between_two_runs_and_resumed_there(
@@ -141,6 +153,10 @@ def test_sound_is_cut_into_blocks_between_two_runs_and_resumed_there(
     resumed = [(begin / RATE, len(samples) / RATE) for begin, samples, _ in speech_blocks(tmp_path, 50.0, [])]
     assert resumed == [(50, 50), (100, 50), (150, 10)]
     assert max(asked) <= 80  # seconds that are held at once, whatever the length of the video
+    ended = [(0, 10 * RATE), (50 * RATE, 60 * RATE)]  # its pause is in the block
+    monkeypatch.setattr(speech_module, "speech_runs", lambda samples: ended)
+    begin, samples, runs = next(speech_blocks(tmp_path, 0, []))
+    assert (begin, len(samples), runs) == (0, 64 * RATE, ended)
 
 
 def test_weights_are_found_by_name_and_joined_from_their_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +170,10 @@ def test_weights_are_found_by_name_and_joined_from_their_parts(tmp_path: Path, m
         packaged.path.parent.mkdir(parents=True, exist_ok=True)
         packaged.path.write_bytes(packaged.member.encode())
     assert find_weights("") == "whisper_base"
+    for packaged in WHISPER["whisper_tiny"]:
+        packaged.path.parent.mkdir(parents=True, exist_ok=True)
+        packaged.path.touch()
+    assert (find_weights(""), find_weights("whisper_tiny")) == ("whisper_base", "whisper_tiny")
     with pytest.raises(WatchwordError, match=r"is damaged: delete it"):
         read_weights("whisper_base")
     hashes = {packaged.path: packaged.sha256 for packaged in WHISPER["whisper_base"]}
@@ -161,6 +181,12 @@ def test_weights_are_found_by_name_and_joined_from_their_parts(tmp_path: Path, m
     files = read_weights("whisper_base")
     assert sorted(files) == ["config.json", "model.bin", "tokenizer.json", "vocabulary.txt"]
     assert files["model.bin"] == b"data/model.bin.part1data/model.bin.part2"
+    installed = tmp_path / "installed"  # as pip puts it
+    installed.write_bytes(b"{}")
+    monkeypatch.setattr("watchword.lanes.whisper_weights.installed_member", lambda packaged: installed)
+    monkeypatch.setattr("watchword.lanes.whisper_weights.sha256_of", lambda path: hashes_of[path.name].pop(0))
+    hashes_of = {"installed": [packaged.sha256 for packaged in WHISPER["whisper_tiny"]]}
+    assert read_weights("whisper_tiny")["config.json"] == b"{}"
 
 
 def test_other_names_are_those_of_faster_whisper_and_offline_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +299,14 @@ def test_drawn_lines_are_read_once_each_with_boxes_and_times(tmp_path: Path, mon
 # --- jobs ------------------------------------------------------------------------------------------------------------
 
 
+def test_progress_keeps_cues_and_language_and_has_them_in_order() -> None:
+    english = Language("en", 0.9)
+    progress = LaneProgress().with_part(LanePart(2.0, SPEECH[1:], (TEXT[1],), english))
+    progress = progress.with_part(LanePart(4.0, SPEECH[:1], (TEXT[0],)))
+    assert (progress.reached, progress.language, progress.is_done) == (4.0, english, False)
+    assert progress.all_cues == (TEXT[0], *SPEECH)
+
+
 class FakeReader:
     """Gives its parts, as far as they are not done; it records where it began."""
 
@@ -339,6 +373,10 @@ def test_a_lane_that_is_done_is_not_read_again(clip: Path, monkeypatch: pytest.M
     lanes: dict[Lane, LaneProgress] = {"speech": LaneProgress(cues=SPEECH, is_done=True)}  # of an earlier description
     assert list(read_lanes(clip, LaneOptions(speech=True), lanes, [])) == []
     assert (reader.began, lanes["speech"].cues) == ([], SPEECH)
+    lanes.clear()
+    for _ in range(2):
+        assert list(read_lanes(clip, LaneOptions(speech=True), lanes, [])) or reader.began == [0.0]
+    assert lanes["speech"].is_done
 
 
 def test_files_of_the_lanes_stand_beside_that_of_the_captions(
@@ -438,14 +476,21 @@ def test_a_search_covers_all_lanes_and_prefixes_narrow_it(library: Library) -> N
     assert hits(library, "heard:dog") == hits(library, "said:") == []
     (hit,) = library.search("said:sleeping")
     assert (hit.start, hit.pieces) == (2.5, (("The dog ", False), ("sleeps", True), (".", False)))
+    assert hit.key_seconds == 3.25  # the picture of a cue is that of its middle
+    barks = replace(described(), lanes={"sounds": (Cue(0.0, 2.0, "Bark", 0.9),), "text": (Cue(0.0, 2.0, "BARK", 0.9),)})
+    library.add(barks, name="bark.mp4", identity="bark", source=None, explanation=None)
+    assert hits(library, "heard:bark") == [("sounds", "Bark")]
 
 
 def test_several_prefixes_ask_for_one_video(library: Library) -> None:
     talk, sleeps = ("captions", "a man talks about a dog"), ("speech", SPEECH[1].text)
     assert hits(library, "seen:dog said:sleeps") == [talk, sleeps]
     assert hits(library, "dog said:sleeps") == [talk, sleeps]  # a row that answers both is one hit
-    assert hits(library, "seen:runs said:sleeps") == []
+    assert hits(library, "seen:runs said:sleeps") == hits(library, "seen:sleeps said:dog") == []
+    marked = [piece for hit in library.search("dog said:sleeps") for piece, is_match in hit.pieces if is_match]
+    assert marked == ["dog", "dog"]  # of a hit that answers both, what the first one wants
     assert hits(library, "dog -said:sleeps") == [("captions", "a dog runs")]
+    assert hits(library, "dog -said:runs") == hits(library, "dog")  # it is seen, not said
     assert hits(library, "said:dog -sleeps") == []
 
 
@@ -467,7 +512,7 @@ def test_a_long_text_is_found_as_a_snippet(library: Library) -> None:
     library.add(long, name="long.mp4", identity="long", source=None, explanation=None)
     (hit,) = library.search("needle")
     assert ("needle", True) in hit.pieces
-    assert len("".join(piece for piece, _ in hit.pieces)) < 250
+    assert 100 < len("".join(piece for piece, _ in hit.pieces)) < 250
 
 
 def test_the_library_keeps_lanes_language_and_counts(library: Library) -> None:
@@ -568,5 +613,6 @@ def test_the_caption_process_reads_the_lanes_and_its_progress_only_grows(
     reached = [message["reached"] for message in messages]
     assert reached == sorted(reached)
     assert reached[1] == pytest.approx(4.0 / 3)  # a third of the work: the captions
+    assert {message["confidence"] for message in messages} == {0.5}
     found = description_from_dict(messages[-1]["description"])
     assert (found.speech, found.text) == (SPEECH, TEXT)

@@ -291,6 +291,15 @@ def test_several_videos_are_described_again(page: Any, served: Served) -> None:
     expect(page.get_by_text("selected")).to_have_count(0)
 
 
+def test_an_unsure_caption_of_a_video_at_work_is_a_guess(page: Any, served: Served) -> None:
+    served[1].may_continue.clear()
+    page.get_by_role("checkbox", name="Select bird.mp4").check()
+    page.get_by_role("button", name="Describe again").click()
+    expect(page.locator(".job-caption")).to_have_text("Perhaps a dog?")
+    served[1].may_continue.set()
+    expect(page.locator(".job")).to_have_count(0)
+
+
 def test_a_video_is_described_again_by_the_chosen_captioner_which_is_remembered(page: Any, served: Served) -> None:
     open_video(page, served, "bird.mp4")
     page.locator("#video").get_by_label("Captioner").select_option("other")

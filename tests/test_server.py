@@ -210,11 +210,13 @@ def test_a_job_tells_how_far_it_is_until_it_is_done(video: bytes, tmp_path: Path
             "done_seconds": 0.5,
             "seconds": 1.0,
             "caption_so_far": "a dog",
+            "unsure": True,
             "video": None,
             "error": None,
             "captioner": "",
         }
-        assert (events[-1]["state"], events[-1]["caption_so_far"]) == ("done", "a dog runs")
+        last = events[-1]
+        assert (last["state"], last["caption_so_far"], last["unsure"]) == ("done", "a dog runs", False)
         assert client.get("/api/jobs/nosuch/events").status == 404
 
 
@@ -1023,8 +1025,25 @@ def test_a_queue_of_version_1_goes_on(tmp_path: Path) -> None:
         jobs = Jobs(tmp_path / "jobs.db", 3)
         found = {job.id: job for job in jobs.all()}
         assert (found["a"].caption, found["a"].video, found["b"].error) == ("a dog", 7, "cannot read it")
+        assert {(job.captioner, job.confidence) for job in found.values()} == {("", 1.0)}
         assert [job.id for job in jobs.unfinished()] == ["c"]
         jobs.close()
+
+
+@pytest.mark.parametrize(("version", "lacks"), [(2, ("confidence", "captioner")), (3, ("confidence",))])
+def test_a_queue_of_a_later_version_gets_the_columns_that_it_lacks(
+    tmp_path: Path, version: int, lacks: tuple[str, ...]
+) -> None:
+    Jobs(tmp_path / "jobs.db", 3).close()
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        for column in lacks:
+            connection.execute(f"ALTER TABLE jobs DROP COLUMN {column}")
+        connection.execute(f"PRAGMA user_version = {version}")
+    jobs = Jobs(tmp_path / "jobs.db", 3)
+    with jobs.place():
+        job = jobs.add("a.mp4", "1", "sha256:1", 2.0)
+    assert (job.captioner, job.confidence) == ("", 1.0)
+    jobs.close()
 
 
 # --- behind a proxy, in a backup -----------------------------------------------------------------------------------

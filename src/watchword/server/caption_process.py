@@ -8,7 +8,7 @@ of the process, and torch stays out of the server.
 
 import json
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ class CaptionUpdate:
 
     reached: float  # seconds
     caption: str
+    confidence: float
     description: Description | None = None
     explanation: dict[str, Any] | None = None
 
@@ -70,9 +71,8 @@ class CaptionProcess:
         request = {"video": str(path), "name": name, "captioner": captioner, "cpu_seconds": 120 + 20 * seconds}
         for message in self.process.request(request):
             description = description_from_dict(message["description"]) if "description" in message else None
-            yield CaptionUpdate(
-                float(message["reached"]), str(message["caption"]), description, message.get("explanation")
-            )
+            told = float(message["reached"]), str(message["caption"]), float(message["confidence"])
+            yield CaptionUpdate(*told, description, message.get("explanation"))
 
     def stop(self) -> None:
         self.process.stop()
@@ -117,20 +117,27 @@ class CaptionHandler:
         passes: list[Lane] = ["captions", *self.options.lanes.wanted]
         for segment in caption_video(captioner, path, self.options, seconds=seconds, warnings=warnings):
             segments.append(segment)
-            yield {"reached": segment.end / len(passes), "caption": segment.best.text}
+            yield {"reached": segment.end / len(passes), **_latest(segments)}
         lanes: dict[Lane, LaneProgress] = {}
         for lane, part in read_lanes(path, self.options.lanes, lanes, warnings):
             done = passes.index(lane) * seconds + min(part.reached, seconds)
-            yield {"reached": done / len(passes), "caption": segments[-1].best.text if segments else ""}
+            yield {"reached": done / len(passes), **_latest(segments)}
         lines = [renamed(line, path, name) for line in warnings]
         description = assemble(Path(name), seconds, captioner.name, segments, lines, self.options)
         description = with_lanes(description, lanes)
         yield {
             "reached": seconds,
             "caption": description.caption,
+            "confidence": description.confidence,
             "description": description_to_dict(description),
             "explanation": Explanation.of(description).values(),
         }
+
+
+def _latest(segments: Sequence[Segment]) -> Message:
+    """What is told of a job that goes on."""
+    best = segments[-1].best if segments else None
+    return {"caption": best.text, "confidence": best.confidence} if best else {"caption": "", "confidence": 1.0}
 
 
 def choices(own: str) -> list[str]:

@@ -22,7 +22,7 @@ FINAL: tuple[State, ...] = ("done", "failed", "cancelled")
 TRIES = 3  # attempts, if a video ends its process or the server
 KEPT = 200  # finished jobs that are kept
 
-VERSION = 3
+VERSION = 4
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -39,12 +39,14 @@ CREATE TABLE IF NOT EXISTS jobs (
     caption TEXT NOT NULL DEFAULT '',
     video INTEGER,                              -- when it is done; before that, of a video that is described again
     error TEXT,
-    captioner TEXT NOT NULL DEFAULT ''          -- empty: the server's
+    captioner TEXT NOT NULL DEFAULT '',         -- empty: the server's
+    confidence REAL NOT NULL DEFAULT 1          -- of the caption
 )
 """
 
 
 RENAMED = {"sentence": "caption", "film": "video", "problem": "error"}  # columns of version 1
+ADDED = {3: "captioner TEXT NOT NULL DEFAULT ''", 4: "confidence REAL NOT NULL DEFAULT 1"}  # by version
 
 
 class QueueFull(WatchwordError):  # noqa: N818
@@ -69,6 +71,7 @@ class Job:
     video: int | None
     error: str | None
     captioner: str
+    confidence: float
 
     @property
     def is_final(self) -> bool:
@@ -103,8 +106,9 @@ class Jobs:
                 for old, new in RENAMED.items():
                     self.connection.execute(f"ALTER TABLE jobs RENAME COLUMN {old} TO {new}")
             self.connection.execute(SCHEMA)
-            if version in (1, 2):
-                self.connection.execute("ALTER TABLE jobs ADD COLUMN captioner TEXT NOT NULL DEFAULT ''")
+            for since, column in ADDED.items():
+                if 0 < version < since:
+                    self.connection.execute(f"ALTER TABLE jobs ADD COLUMN {column}")
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
             self.connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -183,12 +187,13 @@ class Jobs:
             if not self._rows("state = 'waiting'"):
                 self.changed.wait(seconds)
 
-    def reach(self, job: Job, done_seconds: float, caption: str) -> bool:
+    def reach(self, job: Job, done_seconds: float, caption: str, confidence: float) -> bool:
         """False if the job was cancelled."""
-        return self._change(job, "working", done_seconds=done_seconds, caption=caption)
+        return self._change(job, "working", done_seconds=done_seconds, caption=caption, confidence=confidence)
 
-    def finish(self, job: Job, video: int, caption: str) -> bool:
-        return self._change(job, "working", state="done", video=video, done_seconds=job.seconds, caption=caption)
+    def finish(self, job: Job, video: int, caption: str, confidence: float) -> bool:
+        end: dict[str, Any] = {"state": "done", "done_seconds": job.seconds}
+        return self._change(job, "working", video=video, caption=caption, confidence=confidence, **end)
 
     def fail(self, job: Job, error: str) -> bool:
         return self._change(job, "working", state="failed", error=error)

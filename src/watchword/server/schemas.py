@@ -49,6 +49,7 @@ class JobAnswer(BaseModel):
     done_seconds: float = Field(description="Seconds of the video that are captioned.")
     seconds: float
     caption_so_far: str
+    unsure: bool = Field(description="Whether that caption has little confidence.")
     video: int | None = Field(description="The number of the video, when it is done or is described again.")
     error: str | None = Field(description="Why it failed.")
     captioner: str = Field(description="The chosen captioner; empty: the server's.")
@@ -62,6 +63,7 @@ class JobAnswer(BaseModel):
             done_seconds=job.done_seconds,
             seconds=job.seconds,
             caption_so_far=job.caption,
+            unsure=job.confidence < UNSURE,
             video=job.video,
             error=job.error,
             captioner=job.captioner,

@@ -226,7 +226,7 @@ class Worker(threading.Thread):
             for update in updates:
                 if update.description is not None:
                     self.storage.keep(job, update.description, update.explanation)
-                elif not self.jobs.reach(job, update.reached, update.caption):
+                elif not self.jobs.reach(job, update.reached, update.caption, update.confidence):
                     return
 
 

@@ -106,7 +106,7 @@ class Storage:
             video = self.library.add(
                 description, name=job.name, identity=job.identity, source=source, explanation=explanation, added=added
             )
-            return self.jobs.finish(job, video, description.caption)
+            return self.jobs.finish(job, video, description.caption, description.confidence)
 
     def _path_of(self, job: Job) -> Path:
         return self.videos / f"{job.identity.removeprefix('sha256:')}{Path(job.file).suffix}"

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { chosen } from "./captioners.js";
 import { announce, byId, make } from "./dom.js";
 import * as trouble from "./trouble.js";
-import { asSentence, bytes, clock, counted } from "./wording.js";
+import { bytes, clock, counted, spoken } from "./wording.js";
 
 const EVERY = 1500;        // milliseconds between two looks at the list of jobs
 const FULL_WAIT = 5;       // seconds until a full queue is asked again, if it does not say
@@ -46,7 +46,7 @@ class Row {
     this.job = job.id;
     const soFar = job.caption_so_far ?? "";
     this.caption.hidden = !soFar;
-    this.caption.textContent = asSentence(soFar);
+    this.caption.textContent = spoken({ caption: soFar, unsure: job.unsure });
     if (job.state === "waiting") {
       this.show("waiting", ahead ? `Waiting: ${counted(ahead, "video")} before it` : "Waiting for its turn", 0);
     } else if (job.state === "working") {
@@ -235,7 +235,7 @@ export class Jobs {
     row.showJob(job, ahead);
     if (job.state === "done") {
       this.remove(row);
-      announce(`${row.name} is described: ${asSentence(job.caption_so_far ?? "")}`);
+      announce(`${row.name} is described: ${spoken({ caption: job.caption_so_far ?? "", unsure: job.unsure })}`);
       this.finished(job, row.opens);
     } else if (job.state === "cancelled") this.remove(row);
   }

@@ -125,8 +125,8 @@ export class LibraryView {
 export async function confirmDeletion(...videos) {
   const dialog = byId("confirm").content.firstElementChild.cloneNode(true);
   if (videos.length > 1) dialog.querySelector(".question").textContent = `Delete ${counted(videos.length, "video")}?`;
-  dialog.querySelector(".what").textContent = `${videos.map((video) => video.name).join(", ")}: what was said about `
-    + `${videos.length > 1 ? "them" : "it"} and the attention are removed from the library. This cannot be undone.`;
+  dialog.querySelector(".what").textContent = `${videos.map((video) => video.name).join(", ")}: `
+    + `${videos.length > 1 ? "their" : "its"} captions and attention are removed from the library. This cannot be undone.`;
   document.body.append(dialog);
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
@@ -169,11 +169,11 @@ export class SearchView {
     if (offset) byId("hits").append(...hits);
     else byId("hits").replaceChildren(...hits);
     this.shown = offset + hits.length;
-    byId("found-count").textContent = found.total ? counted(found.total, "segment") : "";
+    byId("found-count").textContent = found.total ? counted(found.total, "result") : "";
     byId("found-more").hidden = this.shown >= found.total || hits.length === 0;
     const empty = byId("found-empty");
     empty.hidden = found.hits.length > 0 || offset > 0;
-    empty.textContent = `Nothing was said that fits “${this.query}”. Try fewer words, or the beginning of one.`;
+    empty.textContent = `Nothing fits “${this.query}”. Try fewer words, or the beginning of one.`;
     if (offset) hits[0]?.querySelector("a").focus();
   }
 }
@@ -192,7 +192,7 @@ function hitOf(hit) {
         make("span", { class: "quiet" }, certaintyTag(hit), ` ${hit.name} · ${span}`))));
 }
 
-/** Links to the time in the video. */
+/** The frame that shows what is found; the thumbnail of the video where there is none. */
 function hitPicture(hit) {
   const image = make("img", {
     src: api.smallFrameAddress(hit.video, hit.key_seconds), alt: "", loading: "lazy", decoding: "async",
