@@ -225,7 +225,7 @@ def speech(models: Sequence[str], archive: Path | None) -> None:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Four lines, one for two seconds after the other; `share` of the picture's height is the size of the letters."""
+    """Four lines, each for three seconds; `share` of the picture's height is the size of the letters."""
 
     size: tuple[int, int] = (1280, 720)
     share: float = 1 / 15

@@ -1,4 +1,4 @@
-"""Frames of a video, and attention drawn on them: in Python, weights and boxes become pixels here and nowhere else."""
+"""Frames of a video, and attention drawn on them: the only module in Python that draws attention on a picture."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence

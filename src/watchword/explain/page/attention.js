@@ -1,5 +1,5 @@
 // Attention as data and as an overlay: for each word the weights of time steps and locations.
-// The viewer of `watchword explain` and of the server's page: the only script in which weights become pixels.
+// The viewer of `watchword explain` and of the server's page: the only script that draws attention on a picture.
 
 const HOT = 4;         // times the uniform weight: the strongest colour
 const UNIFORM = 1.25;  // largest weight / mean weight: below, the weights are flat and nothing stands out
