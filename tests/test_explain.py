@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from tests.captioners import write_captioner
 from tests.videos import numbered, write_video
 from watchword.captioning.captioner import Captioner, diagnose
+from watchword.captioning.writers import certainty
 from watchword.cli.main import app
 from watchword.errors import WatchwordError
 from watchword.explain.attention import (
@@ -339,6 +340,12 @@ def test_a_small_video_is_embedded_a_large_one_linked_and_an_odd_one_shown_by_fr
     assert browser_type(ten_bits) == ""
 
 
+def test_an_unsure_caption_is_called_a_guess(clip: Path, tmp_path: Path) -> None:
+    text = make_page(explanation(segment(), segment(confidence=0.21)), clip, tmp_path / "page.html")
+    assert "<small>confidence 0.70</small>" in text
+    assert "<small>unsure, 0.21: this is a guess</small>" in text
+
+
 def test_a_video_of_which_nothing_could_be_said_has_a_page(clip: Path, tmp_path: Path) -> None:
     assert "No caption of this video" in make_page(
         Explanation("clip.mp4", 1.0, "light", ()), clip, tmp_path / "page.html"
@@ -482,6 +489,8 @@ def test_a_video_is_explained_in_every_format(form: str, captioner: Path, clip: 
     assert said.splitlines()[-1].endswith(made.name)
     if form == "json":
         jsonschema.validate(json.loads(made.read_text()), SCHEMA)
+        (told,) = json.loads(made.read_text())["segments"]
+        assert said.splitlines()[0] == f"{told['caption']}{certainty(told['confidence'])}"
     elif form == "png":
         assert Image.open(made).width > 1000
     elif form == "mp4":

@@ -433,6 +433,9 @@ def test_csv_and_text_have_a_row_for_each_cue() -> None:
     assert rows[-1]["caption"] == "'=EXIT"  # no spreadsheet runs it
     assert "0:00:00 - 0:00:03  written: HARBOUR (0.99)" in as_text([described()]).splitlines()
     assert "said: Good morning &amp; welcome." in as_html(described())
+    assert "<small>confidence 0.50</small>" in as_html(described())
+    guess = replace(described(), segments=(Segment(0.0, 4.0, (said("a dog", 0.21),)),))
+    assert "<small>unsure, 0.21: this is a guess</small>" in as_html(guess)
 
 
 def test_subtitles_of_a_lane_do_not_overlap() -> None:

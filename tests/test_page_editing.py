@@ -243,6 +243,7 @@ def test_facts_of_a_card_break_between_each_other_and_the_tools_of_a_phone_stand
         expect(page.locator(".fact").first).to_be_visible()
         parts = page.evaluate("() => [...document.querySelectorAll('.fact')].map((one) => one.getClientRects().length)")
         assert set(parts) == {1}  # a date is not cut in two
+        assert "·" not in page.locator("#cards").inner_text()  # no line begins with it
         page.set_viewport_size({"width": 390, "height": 844})
         sort, show, form = page.evaluate(rows, "#library-tools select")
         assert sort == show
@@ -407,6 +408,9 @@ def test_the_reference_can_be_tried(browser: Any, served: Served, scheme: str) -
         hosts: set[str] = set()
         page.on("request", lambda request: hosts.add(urlparse(request.url).netloc))
         page.goto(f"{at(served).address}/api/docs")
+
+        expect(page.locator("li code").filter(has_text=re.compile("^captioners$")).first).to_be_visible()
+        assert "`" not in page.locator("main").inner_text()
 
         def open_form(title: str) -> Any:
             section = page.locator("section").filter(has=page.get_by_role("heading", name=title, exact=True))

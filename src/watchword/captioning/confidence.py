@@ -30,6 +30,11 @@ UNSURE = 0.3  # with less confidence a caption is shown as a question
 ConfidenceFeatures = Mapping[str, float]
 
 
+def in_words(confidence: float) -> str:
+    """`confidence 0.64`, or `unsure, 0.21: this is a guess`."""
+    return f"unsure, {confidence:.2f}: this is a guess" if confidence < UNSURE else f"confidence {confidence:.2f}"
+
+
 def confidence_features(log_probs: Sequence[float], agreement: float | None = None) -> dict[str, float]:
     """Features of a caption that predict its quality: how far the MBR samples agree with it, or without MBR the mean
     log probability of its tokens.

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
-from watchword.captioning.confidence import UNSURE
+from watchword.captioning.confidence import UNSURE, in_words
 from watchword.captioning.description import Caption, Description, Segment, lanes_to_dict, segment_to_dict
 from watchword.captioning.merge import chapters
 from watchword.text.vocabulary import as_sentence
@@ -296,5 +296,5 @@ def _html_caption(caption: Caption) -> str:
         hint = escape(f"{word.probability:.0%}" + (f"; {peaks}" if peaks else ""), quote=True)
         style = f"opacity:{0.45 + 0.55 * word.probability:.2f}"
         words.append(f'<span title="{hint}" style="{style}">{escape(word.text)}</span>')
-    about = "edited" if caption.edited else f"confidence {caption.confidence:.0%}"
+    about = "edited" if caption.edited else in_words(caption.confidence)
     return f"{' '.join(words)} <small>{about}</small>"

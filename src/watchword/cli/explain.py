@@ -55,6 +55,7 @@ def explain(
     form = form or format_of(output)
     from watchword.atomic_io import check_outputs
     from watchword.captioning.captioner import Captioner
+    from watchword.captioning.writers import certainty
     from watchword.explain.attention import Explanation, flat_notes
 
     captioner = Captioner.load(model, store)
@@ -73,7 +74,7 @@ def explain(
     check_head(explanation, head)
     write_explanation(explanation, path, target, form, head)
     for segment in explanation.segments:
-        typer.echo(f"{segment.caption} ({segment.confidence:.2f})")
+        typer.echo(f"{segment.caption}{certainty(segment.confidence)}")
         for line in flat_notes(segment):
             typer.echo(f"  {line}")
     typer.echo(str(target))

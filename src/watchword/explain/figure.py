@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from watchword.captioning.confidence import in_words
 from watchword.explain.attention import (
     Explanation,
     HeadAttention,
@@ -81,8 +82,8 @@ def _row(height: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
 def _title(explanation: Explanation, segment: SegmentExplanation) -> Image.Image:
     image, pen = _row(82)
     pen.text((MARGIN, 14), segment.caption, font=_fitting(segment.caption, 28), fill=INK)
-    when, confidence = f"{segment.start:.1f} to {segment.end:.1f} s", f"confidence {segment.confidence:.0%}"
-    about = f"{explanation.video}, {when}, by {explanation.captioner}, {confidence}"
+    when = f"{segment.start:.1f} to {segment.end:.1f} s"
+    about = f"{explanation.video}, {when}, by {explanation.captioner}, {in_words(segment.confidence)}"
     pen.text((MARGIN, 54), about, font=_fitting(about, 15), fill=FAINT)
     return image
 

@@ -1,5 +1,6 @@
 """The OpenAPI document as a page: to read without scripts, and with a form for each endpoint to try it."""
 
+import re
 from html import escape
 from typing import Any
 
@@ -30,14 +31,14 @@ def openapi_page(document: Document) -> str:
 def _endpoint(method: str, path: str, about: Document) -> str:
     rows = [
         f"<li><code>{escape(one['name'])}</code> ({one['in']}{', needed' if one.get('required') else ''}): "
-        f"{_kind(one['schema'])}. {escape(one.get('description', ''))}</li>"
+        f"{_kind(one['schema'])}. {_prose(one.get('description', ''))}</li>"
         for one in about.get("parameters", [])
     ]
     answers = []
-    for status, answer in about["responses"].items():
+    for status, answer in sorted(about["responses"].items()):
         kinds = [_content(kind, content) for kind, content in answer.get("content", {}).items()]
         answers.append(f"<li>{status}: {', '.join(kinds) or escape(answer['description'])}</li>")
-    said = escape(about.get("description") or about["summary"])
+    said = _prose(about.get("description") or about["summary"])
     return (
         f"<section><h3><code>{method.upper()} {escape(path)}</code></h3><p>{said}</p>"
         f"<ul>{''.join(rows)}</ul><p>Answers:</p><ul>{''.join(answers)}</ul>{_form(method, path, about)}</section>"
@@ -74,10 +75,15 @@ def _shape(name: str, schema: Document) -> str:
     needed = schema.get("required", [])
     rows = [
         f"<li><code>{escape(field)}</code>{'' if field in needed else ' (may be missing)'}: {_kind(about)}. "
-        f"{escape(about.get('description', ''))}</li>"
+        f"{_prose(about.get('description', ''))}</li>"
         for field, about in schema.get("properties", {}).items()
     ]
     return f'<section id="{escape(name)}"><h3>{escape(name)}</h3><ul>{"".join(rows)}</ul></section>'
+
+
+def _prose(text: str) -> str:
+    """What stands between backquotes is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _kind(schema: Document) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from PIL import Image
 
+from watchword.captioning.confidence import in_words
 from watchword.explain.attention import (
     Explanation,
     SegmentExplanation,
@@ -162,7 +163,7 @@ def _segment(number: int, segment: SegmentExplanation, many: bool) -> str:
     time = f"{_clock(segment.start)} to {_clock(segment.end)}"
     return f"""<section class="segment" data-segment="{number}" aria-labelledby="segment-{number}">
 <div class="segment-head"><h2 id="segment-{number}">{time if many else "Caption"}</h2>
-<small>confidence {segment.confidence:.0%}</small></div>
+<small>{in_words(segment.confidence)}</small></div>
 <ol class="caption" aria-label="{escape(segment.caption)}">{words}</ol>
 {flat}{_table(segment) if many else ""}
 </section>"""

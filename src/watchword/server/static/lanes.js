@@ -1,6 +1,7 @@
 // What is said, written and heard: a band and a list for each lane, and a switch that hides them.
 
 import { make, place } from "./dom.js";
+import { LongList } from "./list.js";
 import { clock, confidence, counted } from "./wording.js";
 
 const TITLES = { speech: "Said", text: "Written", sounds: "Heard" };
@@ -29,14 +30,18 @@ export class Lanes {
     }, make("span", { class: "segment-button-time" }, clock(cue.start)),
     make("span", { class: "segment-button-caption" }, cue.text)));
     const spoken = name === "speech" && language ? `, language ${language.code} (${confidence(language.probability)})` : "";
+    const list = cues.length ? new LongList(buttons, "cue") : null;
     const element = make("section", { class: "lane", "aria-label": title },
       make("h3", {}, `${title} `, make("span", { class: "quiet" }, `${counted(cues.length, "cue")}${spoken}`)),
-      cues.length ? make("div", { class: "lane-band", "aria-hidden": "true" }, ...bands) : null,
-      cues.length ? make("ol", { class: "segment-list" }, ...buttons.map((button) => make("li", {}, button))) : null);
+      list && make("div", { class: "lane-band", "aria-hidden": "true" }, ...bands), list?.element, list?.rest);
     const choice = make("label", {}, make("input", {
       type: "checkbox", checked: true, onchange: (event) => this.turn(name, element, event.target.checked),
     }), make("span", {}, title));
-    return { cues, bands, buttons, element, choice, current: new Set() };
+    return { cues, bands, buttons, list, element, choice, current: new Set() };
+  }
+
+  close() {
+    for (const { list } of this.lanes) list?.close();
   }
 
   turn(name, element, isOn) {
@@ -46,7 +51,7 @@ export class Lanes {
 
   /** Marks what is there at a time. */
   show(seconds) {
-    for (const { cues, bands, buttons, current } of this.lanes) {
+    for (const { cues, bands, buttons, list, current } of this.lanes) {
       cues.forEach((cue, index) => {
         const isNow = seconds >= cue.start && seconds < cue.end;
         if (isNow === current.has(index)) return;  // called for every frame: only what changes is touched
@@ -55,6 +60,7 @@ export class Lanes {
         else buttons[index].removeAttribute("aria-current");
         if (isNow) current.add(index);
         else current.delete(index);
+        if (isNow) list.reveal(index);
       });
     }
   }

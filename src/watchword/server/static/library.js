@@ -31,7 +31,7 @@ function card(video, box, remove) {
       make("span", { class: "picture" }, thumbnail(video.id), duration(video.seconds)),
       make("span", { class: `card-caption${video.unsure ? " guess" : ""}` }, caption),
       make("span", { class: "card-facts quiet" }, video.caption ? certaintyTag(video) : null, " ", make("span", { class: "card-name" }, video.name),
-        ...facts.map((fact) => make("span", { class: "fact" }, ` · ${fact}`)))),
+        ...facts.flatMap((fact) => [" ", make("span", { class: "fact" }, fact)]))),
     make("button", {
       class: "bin", type: "button", "aria-label": `Delete ${video.name}`, title: "Delete", onclick: () => remove(video),
     }, icon("bin")));
@@ -189,7 +189,8 @@ function hitOf(hit) {
       make("span", { class: "hit-text" },
         make("span", { class: `hit-caption${hit.unsure ? " guess" : ""}` },
           VERBS[hit.lane] ? make("span", { class: "quiet" }, `${VERBS[hit.lane]}: `) : null, ...pieces, hit.unsure ? "?" : null),
-        make("span", { class: "quiet" }, certaintyTag(hit), ` ${hit.name} · ${span}`))));
+        make("span", { class: "quiet hit-facts" }, certaintyTag(hit), " ", make("span", {}, hit.name), " ",
+          make("span", { class: "fact" }, span)))));
 }
 
 /** The frame that shows what is found; the thumbnail of the video where there is none. */

@@ -70,6 +70,7 @@ export class VideoView {
 
   close() {
     this.timeline.close();
+    this.lanes.close();
     this.player.close();
     clearTimeout(this.hovering);
     document.removeEventListener("keydown", this.onKey);
