@@ -490,7 +490,7 @@ def test_a_video_is_explained_in_every_format(form: str, captioner: Path, clip: 
     if form == "json":
         jsonschema.validate(json.loads(made.read_text()), SCHEMA)
         (told,) = json.loads(made.read_text())["segments"]
-        assert said.splitlines()[0] == f"{told['caption']}{certainty(told['confidence'])}"
+        assert f"{told['caption']}{certainty(told['confidence'])}" in said.splitlines()
     elif form == "png":
         assert Image.open(made).width > 1000
     elif form == "mp4":
