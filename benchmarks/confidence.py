@@ -29,7 +29,7 @@ from watchword.training.evaluation import references_of
 from watchword.types import Clip
 
 CATEGORIES = (  # of MSR-VTT, in their order
-    "music people gaming sports news education television film animation vehicles howto travel science animals family "
+    "music people gaming sports news education television movie animation vehicles howto travel science animals family "
     "documentary food cooking beauty advertisement"
 ).split()
 
