@@ -320,3 +320,10 @@ def test_the_campaign_sees_a_crash_and_a_bug() -> None:
     assert faults.in_child(lambda: None) == "ok"
     assert faults.in_child(lambda: os.kill(os.getpid(), signal.SIGKILL)) == "died by signal 9"
     assert "ZeroDivisionError" in faults.in_child(lambda: print(1 / 0))
+
+
+def test_the_campaign_kills_a_command_after_its_cpu_time() -> None:
+    assert faults.run("models", kill_after=0.0) is None
+    done = faults.run("--version", kill_after=100)
+    assert done is not None
+    assert (done.returncode, done.stdout.split()[0]) == (0, "watchword")
