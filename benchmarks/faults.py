@@ -367,6 +367,7 @@ def children_cpu_seconds() -> float:
 def preload() -> None:
     """Imports what the commands import: a fork of this process begins with its work."""
     import torch
+    import torch._dynamo  # the first step of an optimiser imports it
 
     import watchword.captioning.pipeline
     import watchword.cli.main
@@ -400,7 +401,7 @@ def carry_out(command: list[str], outputs: list[Path]) -> None:
     try:
         for descriptor, path in ((0, os.devnull), *zip((1, 2), outputs, strict=True)):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
-        sys.stdout, sys.stderr = (open(descriptor, "w", closefd=False) for descriptor in (1, 2))  # not a test's
+        sys.stdout, sys.stderr = (open(descriptor, "w", closefd=False) for descriptor in (1, 2))  # noqa: SIM115 a test has its own
         sys.argv = command
         watchword()
         status = 0
@@ -477,6 +478,7 @@ class Task:
 
     def words(self, folder: Path, again: bool) -> list[str | Path]:
         store = ["--store", folder / "features", "--streams", "appearance", "--workers", "1"]
+        few = ["--settings", "appearance.time_steps=2"]
         train: list[str | Path] = ["train", self.data / "recipe.toml", "--output", folder / "run"]
         if again and (folder / "run" / "recipe.toml").exists():
             train = ["train", "--resume", folder / "run"]
@@ -484,7 +486,7 @@ class Task:
         return {
             "describe": ["describe", self.data / "videos", "--timeline", "--model", self.model, *resume,
                          "--output", folder / "out.json"],
-            "extract": ["features", "extract", self.data / "videos", *store],
+            "extract": ["features", "extract", self.data / "videos", *store, *few],
             "library": ["library", "add", self.data / "videos", "--model", self.model, "--library", folder / "l.db"],
             "train": train,
         }[self.name]  # fmt: skip
@@ -513,7 +515,7 @@ def write_task_data(folder: Path) -> None:
     write_shapes(folder / "shapes", ShapesConfig(count=60))
     (folder / "recipe.toml").write_text(
         '[data]\ncaptions = "shapes/captions.jsonl"\nstore = "shapes/store"\nmin_count = 1\n'
-        '[model]\nname = "soft_attention"\nhidden_size = 32\n[[phases]]\nepochs = 6\nlearning_rate = 0.01\n'
+        '[model]\nname = "soft_attention"\nhidden_size = 32\n[[phases]]\nepochs = 3\nlearning_rate = 0.01\n'
     )
 
 
