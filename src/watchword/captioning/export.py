@@ -198,5 +198,5 @@ def extend_vocabulary(bundle: CaptionerBundle, clips: Sequence[Clip], min_count:
         extended[name][tuple(slice(size) for size in tensor.shape)] = tensor  # what is as long as the vocabulary grew
     folder.mkdir(parents=True, exist_ok=True)
     save_model(model, settings, vocabulary, folder / "model.safetensors")
-    (folder / "vocabulary.txt").write_text(vocabulary.text, "utf-8")
+    write_whole(folder / "vocabulary.txt", vocabulary.text)
     return folder

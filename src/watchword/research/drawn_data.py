@@ -1,12 +1,14 @@
 """`watchword research shapes` and `watchword research demo`: draw a data set of videos, train on it in a minute."""
 
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.errors import WatchwordError
+from watchword.atomic_io import path_of, whole_file, write_whole
+from watchword.research.charts import save_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -76,14 +78,12 @@ def shapes(
             progress.advance(task)
 
         write_shapes(folder, config, wanted, each, regions_every)
-    try:
-        if write_videos:
-            with (folder / "captions.csv").open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows([("video", "caption", "split"), *rows])
-        if sheet:
-            contact_sheet(shown).save(sheet)
-    except (OSError, ValueError) as error:  # ValueError: a picture format that there is not
-        raise WatchwordError(f"cannot write {sheet or folder}: {error}") from error
+    if write_videos:
+        table = io.StringIO(newline="")
+        csv.writer(table).writerows([("video", "caption", "split"), *rows])
+        write_whole(folder / "captions.csv", table.getvalue())
+    if sheet:
+        save_picture(contact_sheet(shown), sheet)
     console.print(
         f"{count} videos in {folder}" + (f", a picture of the first {len(shown)} in {sheet}" if sheet else "")
     )
@@ -96,14 +96,18 @@ def write_video(path: Path, drawn: "DrawnVideo", frames_per_second: float) -> No
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
-        stream.height, stream.width = drawn.pictures.shape[1:3]
-        stream.pix_fmt = "yuv420p"
-        stream.options = {"crf": "12", "preset": "veryfast"}  # small pictures: keep the textures
-        for picture in drawn.pictures:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    with whole_file(path, durable=False) as file:
+        try:
+            with av.open(str(path_of(file)), "w", format="mp4") as container:
+                stream = container.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
+                stream.height, stream.width = drawn.pictures.shape[1:3]
+                stream.pix_fmt = "yuv420p"
+                stream.options = {"crf": "12", "preset": "veryfast"}  # small pictures: keep the textures
+                for picture in drawn.pictures:
+                    container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+                container.mux(stream.encode())
+        except av.FFmpegError as error:
+            raise OSError(error.errno, error.strerror) from error
 
 
 def contact_sheet(videos: "list[DrawnVideo]", columns: int = 8, side: int = 128) -> "Image":

@@ -9,6 +9,7 @@ import typer
 
 from watchword.cli._shared import Beam, Json, Videos
 from watchword.errors import WatchwordError, unknown
+from watchword.research.charts import save_picture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,10 +69,7 @@ def layers(
         path = captioner.video_file(video, videos)
         check_outputs([output], [path])
         picture = draw(captioner, captions[0], weights[0], path)
-        try:
-            picture.save(output)
-        except (OSError, ValueError) as error:
-            raise WatchwordError(f"cannot write {output}: {error}; name a .png or .jpg") from error
+        save_picture(picture, output)
         typer.echo(f"{captions[0].text}\n{output}")
         return
     known = read_truth(truth) if truth else None

@@ -8,6 +8,7 @@ import typer
 
 from watchword.cli._shared import Videos
 from watchword.errors import WatchwordError
+from watchword.research.charts import save_picture
 
 
 def regions(
@@ -47,5 +48,5 @@ def regions(
     check_outputs([output / f"{video}.json", output / f"{video}.png"], [path])
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / f"{video}.json", json.dumps(salience.to_json(), indent=1) + "\n")
-    draw_on_video(path, salience).save(output / f"{video}.png")
+    save_picture(draw_on_video(path, salience), output / f"{video}.png")
     typer.echo(f"{caption.text}\n{output / f'{video}.png'}, {output / f'{video}.json'}")

@@ -9,6 +9,7 @@ import typer
 
 from watchword.cli._shared import Beam, Json, Videos
 from watchword.errors import WatchwordError
+from watchword.research.charts import save_picture
 
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Captioner
@@ -154,6 +155,6 @@ def draw(
             words = [one.second.words[row] for row in shown]
             weights = attention.sum(1)[shown]  # (T, N): v^s is a mean over frames, and so is its attention
             masks.append(WordMasks(frames.pictures[one.key], words, weights, boxes, [("Ours", one.second.text)]))
-    draw_strips(strips).save(folder / "key_frames.png")
+    save_picture(draw_strips(strips), folder / "key_frames.png")
     if masks:
-        draw_masks(masks).save(folder / "locations.png")
+        save_picture(draw_masks(masks), folder / "locations.png")

@@ -11,6 +11,7 @@ import typer
 
 from watchword.cli._shared import Json, Videos
 from watchword.errors import WatchwordError, unknown
+from watchword.research.charts import save_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,10 +71,7 @@ def side_by_side(
     files = [video_path(one.video, captions_path(data), videos) for one in found]
     check_outputs([output], files)
     pictures = [read_frames(file, Uniform(FRAMES), ShortSide(PIXELS)) for file in files]
-    try:
-        draw(found, pictures).save(output)
-    except (OSError, ValueError) as error:
-        raise WatchwordError(f"cannot write {output}: {error}; name a .png or .jpg") from error
+    save_picture(draw(found, pictures), output)
     typer.echo(f"{output}  {', '.join(one.video for one in found)}")
 
 

@@ -10,6 +10,7 @@ import typer
 
 from watchword.cli._shared import Beam, Json, Videos
 from watchword.errors import WatchwordError, unknown
+from watchword.research.charts import save_picture
 
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Captioner
@@ -52,10 +53,7 @@ def heatmap(
     frames = read_frames(path, At(tuple(float(time) for time in arrays.times[0, :steps])), ShortSide(SIDE))
     notes = _shares(captioner, caption, stream)
     picture = draw_words(frames, caption.words, attention, arrays.boxes[0, :steps, :locations].numpy(), notes)
-    try:
-        picture.save(output)
-    except (OSError, ValueError) as error:
-        raise WatchwordError(f"cannot write {output}: {error}; name a .png or .jpg") from error
+    save_picture(picture, output)
     typer.echo(f"{caption.text}\n{output}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from watchword.atomic_io import whole_file
 from watchword.documents import parse_json
 from watchword.errors import WatchwordError
 from watchword.features.store import Store, settings_key
@@ -39,22 +40,16 @@ def write_shapes(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         captions, truth = folder / "captions.jsonl", folder / "truth.jsonl"
-        with _part(captions).open("w", encoding="utf-8") as spoken, _part(truth).open("w", encoding="utf-8") as true:
+        with whole_file(captions) as spoken, whole_file(truth) as true:  # they never name what is not there
             for drawn in draw_videos(config):
                 for name, arrays in streams_of(drawn, streams, regions_every).items():
                     store.write(drawn.video, name, arrays, settings)
                 line = {"video": drawn.video, "split": drawn.split, "captions": drawn.captions}
-                spoken.write(json.dumps(line) + "\n")
-                true.write(json.dumps(truth_to_json(drawn.video, drawn.truth)) + "\n")
+                spoken.write(f"{json.dumps(line)}\n".encode())
+                true.write(f"{json.dumps(truth_to_json(drawn.video, drawn.truth))}\n".encode())
                 each(drawn)
-        for path in (captions, truth):  # the lists come last and whole: they never name what is not there
-            _part(path).replace(path)
     except OSError as error:
         raise WatchwordError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
 
 
 def read_truth(path: Path) -> dict[str, Truth]:
