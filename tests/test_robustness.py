@@ -248,6 +248,19 @@ def test_a_folder_that_cannot_be_entered_is_reported_once(clip: Path, monkeypatc
     assert lines == [f"cannot enter {secret}: Permission denied; what is in it is left out"]
 
 
+def test_a_folder_that_is_named_and_cannot_be_entered_stops_no_other_video(
+    captioner: Path, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = clip.parent / "secret"
+    secret.mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != secret and access(path, mode))
+    done = describe(secret, clip, "--model", captioner)
+    assert done.exit_code == 1
+    assert "own.mp4: " in done.stdout
+    assert f"cannot read {secret}" in done.stderr
+
+
 def test_an_empty_name_is_not_the_current_folder() -> None:
     with pytest.raises(WatchwordError, match="an empty name is no video"):
         find_paths([""])

@@ -84,11 +84,16 @@ def find_relative(
 def _root(word: str) -> Path:
     """The folder that a word names: itself, that of its file, or the part of a pattern that is plain."""
     path = Path(word)
-    if os.path.isdir(path):
+    if _may_enter(path):
         return path
     if glob.has_magic(word) and not os.path.exists(path):
         return Path(*takewhile(lambda part: not glob.has_magic(part), path.parts[:-1]))
-    return path.parent
+    return Path(os.path.abspath(path)).parent
+
+
+def _may_enter(path: Path) -> bool:
+    """Whether it is a folder whose files can be read."""
+    return os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK)
 
 
 def names_of(relative: Collection[Path]) -> list[str]:
@@ -113,7 +118,7 @@ def _paths(word: str, suffixes: frozenset[str], report: Report) -> Iterator[Path
     path = Path(word)
     if not word.strip():
         raise WatchwordError("an empty name is no video; the current folder is called .")
-    if os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK):
+    if _may_enter(path):
         found = files_below(path, suffixes, report)
         if not found:
             raise WatchwordError(f"no videos in {path}: it has no file that ends in .mp4, .webm, .avi or the like")
