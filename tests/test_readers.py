@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sqlite3
 import struct
 import zipfile
@@ -23,6 +24,7 @@ from tests.captioners import write_captioner
 from tests.libraries import add
 from watchword.captioning.bundle import CaptionerBundle
 from watchword.captioning.confidence import Calibration
+from watchword.captioning.export import export
 from watchword.captioning.journal import Journal
 from watchword.cli._shared import score_table
 from watchword.config import Recipe, read_recipe
@@ -252,13 +254,17 @@ def test_weights_with_bad_metadata_are_refused(about: str, captioner: Path, tmp_
         load_model(tmp_path / "model.safetensors", bundle.vocabulary)
 
 
-def test_weights_that_are_not_numbers_are_refused(captioner: Path, tmp_path: Path) -> None:
-    bundle = CaptionerBundle(captioner)
-    raw = bundle.weights[0].read_bytes()
+@pytest.mark.parametrize("number", [b"\xff\xff\xff\xff", b"\0\0\x80\x7f"], ids=["NaN", "infinity"])
+def test_weights_that_are_not_numbers_are_refused(number: bytes, captioner: Path, tmp_path: Path) -> None:
+    broken = CaptionerBundle(shutil.copytree(captioner, tmp_path / "broken"))
+    raw = broken.weights[0].read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
-    (tmp_path / "model.safetensors").write_bytes(raw[: 8 + size] + b"\xff" * (len(raw) - 8 - size))
+    broken.weights[0].write_bytes(raw[: 8 + size] + number * ((len(raw) - 8 - size) // 4))
     with pytest.raises(WatchwordError, match="holds weights that are not numbers"):
-        load_model(tmp_path / "model.safetensors", bundle.vocabulary)
+        load_model(broken.weights[0], broken.vocabulary)
+    with pytest.raises(WatchwordError, match="holds weights that are not numbers"):
+        export([broken], tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
 
 
 @pytest.mark.parametrize("metadata", [None, {"progress": "[]"}, {"progress": '{"phase": "x"}'}, {"progress": DEEP}])

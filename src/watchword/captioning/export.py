@@ -143,6 +143,9 @@ def export(
     if (folder / "recipe.toml").exists():
         raise WatchwordError(f"{folder} holds a captioner already: name another folder, or delete it")
     settings = _all_settings(members)
+    for run in runs:
+        for path in run.weights:
+            load_model(path, run.vocabulary)  # damaged weights are refused before anything is written
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

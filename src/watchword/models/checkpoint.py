@@ -60,10 +60,10 @@ def load_model(path: Path, vocabulary: Vocabulary) -> Model:
             f"the vocabulary ({len(vocabulary):,} words, {vocabulary.checksum}) is not the one that {path} was trained "
             f"with ({about.vocabulary}): put the run's own vocabulary.txt back beside its weights"
         )
-    broken = [name for name, tensor in tensors.items() if torch.isnan(tensor).any()]
+    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
     if broken:
         raise WatchwordError(
-            f"{path} holds weights that are not numbers (NaN in {broken[0]}): train again, or take an earlier copy"
+            f"{path} holds weights that are not numbers ({broken[0]}): train again, or take an earlier copy"
         )
     settings = about.settings
     rename_keys({"model": settings}, warn=False)
