@@ -606,7 +606,7 @@ def writing_commands(data: Path, model: str, disk: Path) -> dict[str, Words]:
         "features import": ["features", "import", data / "arrays.npz", "--store", disk / "store", "--stream", "x"],
         "features categories": ["features", "categories", data / "categories.jsonl", "--store", disk / "store"],
         "features map": ["features", "map", "--from", f"{drawn}/store:appearance",
-                         "--examples", f"{drawn}/store:motion", "--into", f"{disk}/store:mapped"],
+                         "--examples", f"{disk}/part:motion", "--into", f"{disk}/part:motion"],
         "library add": Task("library", model, data).words(disk, again=False),
         "train": ["train", data / "recipe.toml", "--output", disk / "run"],
         "train, own videos": ["train", "--videos", drawn / "videos", "--captions", drawn / "captions.csv",
@@ -623,16 +623,16 @@ def writing_commands(data: Path, model: str, disk: Path) -> dict[str, Words]:
         "research word-frequency": ["research", "word-frequency", drawn, "--output", disk / "out.png"],
         "research pos-stats": ["research", "pos-stats", run_, "--split", "val", "--output", disk / "out.png"],
         "research attention-ablation": ["research", "attention-ablation", copy, "--beam", "1", "--shares", "0.5"],
-        "research regions": ["research", "regions", data / "hierarchical", "shapes0", *files,
-                             "--stream", "moving_regions", "--output", disk / "new"],
-        "research heatmap": ["research", "heatmap", run_, "shapes0", *files, "--output", disk / "out.png"],
+        "research regions": ["research", "regions", data / "hierarchical", "shapes000000",
+                             *files, "--stream", "moving_regions", "--output", disk / "new"],
+        "research heatmap": ["research", "heatmap", run_, "shapes000000", *files, "--output", disk / "out.png"],
         "research refocus": ["research", "refocus", data / "refocus", "--beam", "1", "--output", disk / "new"],
-        "research layers": ["research", "layers", data / "dual_afr", "--video", "shapes0", *files,
+        "research layers": ["research", "layers", data / "dual_afr", "--video", "shapes000000", *files,
                             "--output", disk / "out.png"],
         "research side-by-side": ["research", "side-by-side", run_, data / "refocus", *files, "--split", "val",
                                   "--output", disk / "out.png"],
         "research study make": ["research", "study", "make", data / "hyps.json", data / "others.json",
-                                "--show", "none", "--output", disk / "out.html"],
+                                "--show", "none", "--clips", "4", "--output", disk / "out.html"],
     }  # fmt: skip
     return commands
 
@@ -677,6 +677,10 @@ def write_on_full_disk(name: str, data: Path, model: str) -> list[str]:
 
     def prepare(folder: Path) -> None:
         shutil.copytree(data / "soft", folder / "soft")
+        (folder / "drawn").symlink_to(data / "drawn")  # as the run names its data
+        shutil.copytree(data / "drawn" / "store", folder / "part")
+        for path in (folder / "part").rglob("shapes00001?.safetensors"):
+            path.unlink()
         for output in ("out.json", "out.srt", "out.html", "out.key.json", "out.png", "out.mp4", "scores.json"):
             (folder / output).write_bytes(BEFORE)
 
