@@ -22,16 +22,18 @@ from safetensors.torch import load_file, save_file
 
 from tests.captioners import write_captioner
 from tests.libraries import add
-from watchword.captioning.bundle import CaptionerBundle
+from watchword.backbones.weights import load_user_weights
+from watchword.captioning.bundle import ENSEMBLE_FILE, STREAMS_FILE, CaptionerBundle
 from watchword.captioning.confidence import Calibration
 from watchword.captioning.export import export
 from watchword.captioning.journal import Journal
-from watchword.cli._shared import score_table
+from watchword.cli._shared import read_list, score_table
 from watchword.config import Recipe, read_recipe
 from watchword.data.annotations import read_annotations
 from watchword.data.benchmarks import share_text
 from watchword.data.dataset import Features
 from watchword.data.imports import Rules, import_features, open_features
+from watchword.data.msvd import read_mapping
 from watchword.documents import parse_json, parse_toml
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
@@ -40,7 +42,13 @@ from watchword.metrics.files import read_hypotheses, read_references
 from watchword.models import build_model
 from watchword.models.checkpoint import load_model
 from watchword.preferences import config_with, is_offline, origin_of, preference
-from watchword.text.vocabulary import Vocabulary
+from watchword.research.shapes.folder import read_truth, truth_to_json
+from watchword.research.shapes.videos import ShapesConfig, draw_video
+from watchword.research.study import _read as read_study_file
+from watchword.research.study import preferences as preferences_of
+from watchword.research.study import read_judgements, read_key
+from watchword.text.vocabulary import Vocabulary, read_word_vectors
+from watchword.training.curves import draw_curves
 from watchword.training.run import Run
 from watchword.types import StreamArrays
 
@@ -116,6 +124,48 @@ def preferences(path: Path) -> Any:
         return [config_with("model", "light"), preference("model"), origin_of("data")]
 
 
+STUDY_KEY = '{"study": "s", "first": "A", "second": "B", "items": [{"video": "a", "first_is": "left"}]}'
+STUDY_ANSWERS = '{"study": "s", "rater": "r", "answers": [{"item": 0, "question": "relevance", "choice": "left"}]}'
+TRUTH = json.dumps(truth_to_json("a", draw_video(ShapesConfig(count=10, frames=8), 0).truth))
+
+
+def study_key(path: Path) -> Any:
+    return study_of(read_key(path), json.loads(STUDY_ANSWERS))
+
+
+def study_answers(path: Path) -> Any:
+    return study_of(json.loads(STUDY_KEY), read_study_file(path))
+
+
+def study_of(key: Any, answers: Any) -> Any:
+    return preferences_of(read_judgements(key, {"answers": answers}), samples=10)
+
+
+def word_vectors(path: Path) -> Any:
+    return read_word_vectors(path, Vocabulary(["man", "woman"]))
+
+
+def members(path: Path) -> Any:
+    return CaptionerBundle(path.parent).weights
+
+
+def stream_settings(path: Path) -> Any:
+    (path.parent / "recipe.toml").write_text(RECIPE)
+    return CaptionerBundle(path.parent).settings()
+
+
+def store_settings(path: Path) -> Any:
+    store = Store(path.parent / "store")
+    written = store.write("a", "x", StreamArrays(np.ones((1, 1, 2)), np.zeros(1), np.array([[0.0, 0.0, 1.0, 1.0]])), {})
+    written.with_name("settings.json").write_bytes(path.read_bytes())
+    return store.settings("x")
+
+
+def curves(path: Path) -> Any:
+    draw_curves(path.parent)
+    return path
+
+
 # What a reader reads: a file's name, a good content, and the reader.
 TEXTS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "captions.jsonl": ("captions.jsonl", CAPTIONS, read_annotations),
@@ -136,6 +186,17 @@ TEXTS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "used data": ("data.json", '{"splits": {}, "streams": {}, "used": {"train": {"sha256": "1"}}}', seen),
     "config": ("config.toml", 'model = "light"\noffline = "1"\n', preferences),
     "data.json": ("data.json", '{"splits": {"train": "1"}, "streams": {"appearance": "1"}}', run_data),
+    "truth": ("truth.jsonl", TRUTH + "\n", read_truth),
+    "study key": ("study.key.json", STUDY_KEY, study_key),
+    "study answers": ("answers.json", STUDY_ANSWERS, study_answers),
+    "log": ("log.jsonl", '{"epoch": 1, "loss": 2.5, "CIDEr": 0.4}\n{"epoch": 2, "loss": 2, "val_loss": 1e3}\n', curves),
+    "word vectors": ("glove.txt", "man 1 2 3\nwoman 4 5 6\n", word_vectors),
+    "movies": ("M-VAD_train.csv", "a_1\t00:00:32.714\t00:00:37.660\tShe walks in.\n", read_annotations),
+    "names": ("youtube_mapping.txt", "-4wsuPCjDBc_5_15 vid1\n", read_mapping),
+    "list": ("list.txt", "a.mp4\nb.mp4\n", read_list),
+    "ensemble": (ENSEMBLE_FILE, "light\n", members),
+    "streams": (STREAMS_FILE, '{"appearance": {"backbone": "x"}}', stream_settings),
+    "store settings": ("settings.json", '{"backbone": "x", "time_steps": 2}', store_settings),
     "journal": ("out.json.part", '{"top": 1}\n{"video": "a", "seconds": 1.0, "warnings": []}\n', journal),
 }  # fmt: skip
 pieces = st.sampled_from(
@@ -174,13 +235,23 @@ def test_a_file_of_another_kind_is_an_object_or_a_line(name: str, content: str, 
         ("predictions", '[{"caption": "a man"}]'),
         ("used data", '{"splits": {}, "streams": {}, "used": {"train": []}}'),
         ("config", 'model = "light'),
+        ("study key", STUDY_KEY.replace("first_is", "second_is")),
+        ("study answers", STUDY_ANSWERS.replace('"relevance"', "[]")),
+        ("truth", TRUTH.replace('"facts": {', '"facts": [], "x": {')),
+        ("ensemble", "\udcff"),
     ],
 )
 def test_what_a_file_lacks_is_a_line(name: str, content: str, tmp_path: Path) -> None:
     file, _, read = TEXTS[name]
-    (tmp_path / file).write_text(content)
+    (tmp_path / file).write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(WatchwordError):
         read(tmp_path / file)
+
+
+def test_a_damaged_line_of_the_log_is_left_out_of_the_curves(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"loss": 2}\n{"loss": "x", "CIDEr": 1e300}\n[]\n{"loss"')
+    draw_curves(tmp_path)
+    assert (tmp_path / "curves.png").exists()
 
 
 def test_a_good_file_is_read(tmp_path: Path) -> None:
@@ -295,6 +366,21 @@ def test_a_damaged_checkpoint_is_an_object_or_a_line(captioner: Path, tmp_path: 
     object_or_error(Run(tmp_path).last)
 
 
+@given(damage=DAMAGE)
+@FEW
+def test_a_damaged_checkpoint_of_ones_own_is_an_object_or_a_line(tmp_path: Path, damage: Damage) -> None:
+    tensors = {"layer.weight": torch.ones(2, 3), "layer.bias": torch.zeros(2)}
+    content = io.BytesIO()
+    torch.save(tensors, content)
+    save_file(tensors, tmp_path / "own.safetensors")
+    for name, raw in (
+        ("own.pth", content.getvalue()),
+        ("own.safetensors", (tmp_path / "own.safetensors").read_bytes()),
+    ):
+        (tmp_path / name).write_bytes(damaged(raw, damage))
+        object_or_error(lambda name=name: load_user_weights(tmp_path / name))  # type: ignore[misc]
+
+
 # --- features ------------------------------------------------------------------------------------------------------
 
 
@@ -373,15 +459,30 @@ def test_a_damaged_store_or_archive_is_an_object_or_a_line(tmp_path: Path, damag
     content = io.BytesIO()
     np.savez(content, a=np.ones((2, 8), np.float32))
     (tmp_path / "features.npz").write_bytes(damaged(content.getvalue(), damage))
+    (tmp_path / "arrays").mkdir(exist_ok=True)
+    np.save(tmp_path / "arrays" / "a.npy", np.ones((2, 8), np.float32))
+    array = (tmp_path / "arrays" / "a.npy").read_bytes()
+    (tmp_path / "arrays" / "a.npy").write_bytes(damaged(array[:128], damage) + array[128:])
 
-    def read() -> None:
-        with open_features(tmp_path / "features.npz") as source:
+    def read(name: str) -> None:
+        with open_features(tmp_path / name) as source:
             list(import_features(source, Store(tmp_path / "imported"), "appearance", Rules(), overwrite=True))
 
-    object_or_error(read)
+    for name in ("features.npz", "arrays"):
+        object_or_error(lambda name=name: read(name))  # type: ignore[misc]
 
 
 # --- libraries -----------------------------------------------------------------------------------------------------
+
+
+def test_a_name_in_a_library_that_is_no_text_is_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "library.db"
+    add(Library(path), "a man is playing a guitar")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path.write_bytes(path.read_bytes().replace(b"videos", b"vid\x80os"))
+    with pytest.raises(WatchwordError, match="is damaged"):
+        Library(path).videos()
 
 
 @given(damage=DAMAGE)

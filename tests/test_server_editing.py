@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from tests.servers import Client, FakeCaptionProcess, fake_service, said, serving, wait
@@ -257,3 +259,28 @@ def test_a_long_video_has_chapters(served: Served) -> None:
         (80.0, 160.0, texts[1]),
         (160.0, 240.0, texts[2]),
     ]
+
+
+KEYS = st.sampled_from(["caption", "x"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda values: (
+        st.lists(values, max_size=3) | st.dictionaries(st.sampled_from(["caption", "x"]), values, max_size=2)
+    ),
+    max_leaves=5,
+)
+BODIES = st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode())
+FEW = settings(max_examples=15, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(body=BODIES | st.sampled_from([b"[" * 100_000, b'{"caption": ' * 50_000, b"9" * 5000]))
+@FEW
+def test_any_body_is_a_correction_or_an_error_in_json(served: Served, video: bytes, body: bytes) -> None:
+    client, _, _ = served
+    path, kind = "/api/videos/1/segments/0/caption", {"Content-Type": "application/json"}
+    answer = client.ask("PUT", path, body, kind)
+    if answer.status == 404:  # the first body of all
+        client.described(video, "beach.mp4")
+        answer = client.ask("PUT", path, body, kind)
+    assert answer.status in (200, 400, 422)
+    assert answer.status == 200 or isinstance(answer.json["error"], str)

@@ -63,6 +63,8 @@ class CaptionerBundle:
             return (self.folder / ENSEMBLE_FILE).read_text("utf-8").split()
         except FileNotFoundError:
             return []
+        except (OSError, ValueError) as error:
+            raise WatchwordError(f"cannot read {self.folder / ENSEMBLE_FILE}: {error}") from error
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """The settings of each stream that the captioner reads, by the stream's name in the recipe."""
@@ -114,9 +116,8 @@ def find_bundle(name: str | Path) -> CaptionerBundle:
 
 
 def find_shipped(name: str) -> CaptionerBundle:
-    folder = SHIPPED / name
-    if folder.name == name and (folder / "recipe.toml").is_file():
-        return CaptionerBundle(folder)
+    if name in shipped():
+        return CaptionerBundle(SHIPPED / name)
     raise unknown("captioner", name, shipped() or ["a run folder of watchword train"])
 
 

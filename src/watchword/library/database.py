@@ -153,7 +153,7 @@ class Database:
             if _code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY} or not self.path.exists():
                 raise _explained(error, self.path) from error
             self._open_read_only()
-        except sqlite3.Error as error:
+        except BROKEN as error:
             raise _explained(error, self.path) from error
         else:
             self.mode = "rw"  # a file that is deleted in between is an error, not silently created again
@@ -227,7 +227,7 @@ class Database:
             connection.execute(begin)
             yield connection
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except BROKEN as error:
             raise _explained(error, self.path) from error
         finally:
             if connection is not None:
@@ -341,12 +341,18 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
+# A name that is no text, in a damaged schema, ends up in SQLite's message, which Python then cannot decode.
+BROKEN = (sqlite3.Error, UnicodeDecodeError)
+
+
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the extension
 
 
-def _explained(error: sqlite3.Error, path: Path) -> WatchwordError:
+def _explained(error: sqlite3.Error | UnicodeDecodeError, path: Path) -> WatchwordError:
     """What to do about it."""
+    if isinstance(error, UnicodeDecodeError):
+        return WatchwordError(f"{path} is damaged ({error}): move it away and add the videos again")
     lines = {
         sqlite3.SQLITE_FULL: f"the disk is full: {path} is as it was before; free some space and run the command again",
         sqlite3.SQLITE_IOERR: f"the disk failed ({error}): {path} is as it was before; is the disk full or missing?",

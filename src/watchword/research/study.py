@@ -115,11 +115,7 @@ def table_study(
     """
     from dataclasses import asdict
 
-    secret = _read(key)
-    if not isinstance(secret, dict) or not {"study", "first", "second", "items"} <= set(secret):
-        raise WatchwordError(
-            f"{key} is not the key of a study: watchword research study make writes it beside the page"
-        )
+    secret = read_key(key)
     judgements = read_judgements(secret, {str(path): _read(path) for path in answers})
     found = preferences(judgements)
     if as_json:
@@ -184,6 +180,22 @@ def media_of(video: str, videos: Path | None, show: Shown) -> dict[str, Any]:
     return {"video": None, "frames": frames}
 
 
+def read_key(path: Path) -> dict[str, Any]:
+    """Which side is which system; only that the values are there and of their kinds is checked."""
+    key = _read(path)
+    try:
+        names = [key["study"], key["first"], key["second"], *(item["video"] for item in key["items"])]
+        sides = [item["first_is"] for item in key["items"]]
+        is_key = all(isinstance(name, str) for name in names) and all(side in SIDES for side in sides)
+    except (KeyError, TypeError):
+        is_key = False
+    if not is_key:
+        raise WatchwordError(
+            f"{path} is not the key of a study: watchword research study make writes it beside the page"
+        )
+    return dict(key)
+
+
 def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> list[Judgement]:
     """The answers, with sides turned back into systems; files of another study are refused."""
     found: list[Judgement] = []
@@ -201,7 +213,8 @@ def read_judgements(key: Mapping[str, Any], files: Mapping[str, Any]) -> list[Ju
         for row in content["answers"]:
             parts: dict[str, Any] = row if isinstance(row, dict) else {}
             item, question, choice = parts.get("item"), parts.get("question"), parts.get("choice")
-            known = type(item) is int and 0 <= item < len(key["items"]) and question in QUESTIONS
+            is_question = isinstance(question, str) and question in QUESTIONS
+            known = type(item) is int and 0 <= item < len(key["items"]) and is_question
             if not known or choice not in (*SIDES, "same") or (item, question) in seen:
                 raise WatchwordError(f"{name} is damaged: an answer in it is {row!r:.80}")
             assert isinstance(item, int)

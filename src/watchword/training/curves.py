@@ -1,8 +1,8 @@
 """A picture of a run's curves: losses on the left, validation scores on the right."""
 
 import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.atomic_io import write_whole
+from watchword.documents import parse_json
 
 LOSSES = {"loss": "loss", "val_loss": "val_loss"}
 SCORES = {"CIDEr": "CIDEr", "Bleu_4": "BLEU-4", "ROUGE_L": "ROUGE-L"}
@@ -17,6 +18,7 @@ WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 560, 420, 64, 44, 20, 48  # a panel an
 COLOURS = ("#1f6fb4", "#d9730d", "#2e8b57")
 INK, GRID = "#222222", "#dddddd"
 NUM_LINES = 4  # of the grid
+DRAWN = 1e9  # larger values are not drawn
 
 Points = Sequence[tuple[int, float]]
 
@@ -25,13 +27,24 @@ def draw_curves(folder: Path) -> None:
     """Writes curves.png from log.jsonl."""
     if not (folder / "log.jsonl").exists():  # no phase has an epoch
         return
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    rows = list(_rows((folder / "log.jsonl").read_text("utf-8", "replace")))
     picture = Image.new("RGB", (2 * WIDTH, HEIGHT), "white")
     _panel(picture, 0, "nats a token", curves_of(rows, LOSSES, 1.0), len(rows))
     _panel(picture, WIDTH, "validation, x100", curves_of(rows, SCORES, 100.0), len(rows))
     content = io.BytesIO()
     picture.save(content, "PNG", optimize=True)
     write_whole(folder / "curves.png", content.getvalue(), durable=False)
+
+
+def _rows(log: str) -> Iterator[Mapping[str, Any]]:
+    """A line that is damaged has no place in the curves; it is no reason to stop a training."""
+    for line in log.splitlines():
+        with suppress(ValueError):
+            row = parse_json(line)
+            if isinstance(row, dict):
+                yield {
+                    name: value for name, value in row.items() if isinstance(value, int | float) and abs(value) < DRAWN
+                }
 
 
 def curves_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], scale: float) -> dict[str, Points]:

@@ -60,11 +60,12 @@ def read_truth(path: Path) -> dict[str, Truth]:
             try:
                 record = parse_json(line)
                 found[str(record["video"])] = truth_from_json(record)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 raise WatchwordError(f"cannot read {path}, line {number}: {error}; draw the data set again") from error
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or error
         raise WatchwordError(
-            f"cannot read {path}: {error.strerror or error}; make it: watchword research shapes {path.parent}"
+            f"cannot read {path}: {problem}; make it: watchword research shapes {path.parent}"
         ) from error
     return found
 
