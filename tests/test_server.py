@@ -754,6 +754,16 @@ def test_a_request_with_two_hosts_is_refused(client: Client) -> None:
     assert re.match(rb"HTTP/1.1 4\d\d ", answer)
 
 
+@pytest.mark.parametrize(
+    "sent", [b"\0\1\r\n\r\n", b"POST /api/videos HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n"]
+)
+def test_what_is_no_http_is_an_error_in_json(sent: bytes, client: Client) -> None:
+    head, _, body = client.raw(sent).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request")
+    assert b"content-type: application/json" in head.lower()
+    assert json.loads(body) == {"error": "Invalid HTTP request received."}
+
+
 def test_pages_of_other_origins_may_not_ask(client: Client, video: bytes) -> None:
     ours = f"http://127.0.0.1:{client.port}"
     neighbour = f"http://127.0.0.1:{client.port + 1}"

@@ -1,6 +1,7 @@
 """The endpoints. The work is done by the service."""
 
 import asyncio
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import h11
 import uvicorn
 from fastapi import FastAPI, HTTPException, Query
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -15,6 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import watchword
 from watchword.captioning.confidence import UNSURE
@@ -67,6 +70,18 @@ DOWNLOADS: dict[str, tuple[Format, str]] = {
 }
 
 
+class JsonProtocol(H11Protocol):
+    """What is no HTTP gets an error in JSON, as every other request does."""
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps({"error": msg}).encode()
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (response, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
 class WebServer(uvicorn.Server):
     """Stops at once and quietly: event streams end, uploads are cut off."""
 
@@ -93,7 +108,7 @@ def web_server(service: Service, policy: AccessPolicy) -> WebServer:
         )
     config = uvicorn.Config(
         DrainMiddleware(app),
-        http="h11",
+        http=JsonProtocol,
         ws="none",
         lifespan="off",
         access_log=False,
