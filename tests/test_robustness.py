@@ -324,18 +324,17 @@ def test_extraction_stops_at_the_first_video_that_finds_no_space(
 def test_a_figure_on_a_full_disk_leaves_the_one_before(small_disk: Path) -> None:
     outputs = {small_disk / "picture.png": save_picture, small_disk / "figure.pdf": save_figure}
     things = Image.effect_noise((64, 64), 50), new_figure(2, 1)
-    for path in outputs:
-        path.write_bytes(b"before")
+    for thing, (path, save) in zip(things, outputs.items(), strict=True):
+        save(thing, path)  # type: ignore[operator]
+    before = {path: path.read_bytes() for path in outputs}
+    assert [content[:4] for content in before.values()] == [b"\x89PNG", b"%PDF"]
     fill(small_disk)
     for thing, (path, save) in zip(things, outputs.items(), strict=True):
         with pytest.raises(DiskFull):
             save(thing, path)  # type: ignore[operator]
         with pytest.raises(WatchwordError, match="unknown suffix"):
             save(thing, path.with_suffix(".xyz"))  # type: ignore[operator]
-    assert {path.name: path.read_bytes() for path in small_disk.iterdir() if path.name != "filler"} == {
-        "picture.png": b"before",
-        "figure.pdf": b"before",
-    }
+    assert {path: path.read_bytes() for path in small_disk.iterdir() if path.name != "filler"} == before
 
 
 def test_the_campaign_of_faults_runs(captioner: Path, capsys: pytest.CaptureFixture[str]) -> None:
