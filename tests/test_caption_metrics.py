@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from watchword.errors import WatchwordError
-from watchword.metrics import METRICS, ReferenceIndex, document_frequencies, tokenise
+from watchword.metrics import METRICS, ReferenceIndex, coco, document_frequencies, tokenise
 from watchword.metrics import index as index_module
 from watchword.metrics.coco import RougeReferences
+from watchword.metrics.ngrams import index_references, narrow
 
 GOLDENS = Path(__file__).parents[1] / ".." / "shared" / "data" / "metrics"
 NUMPY_METRICS = ("BLEU", "ROUGE_L", "CIDEr")
@@ -237,7 +238,7 @@ def test_counting_the_end_of_a_sentence_changes_cider_and_is_recorded() -> None:
 def test_an_index_is_kept_by_content_and_a_damaged_one_is_made_again(own_cache: Path) -> None:
     first = ReferenceIndex(REFERENCES)
     files = list((own_cache / "references").iterdir())
-    assert [path.suffix for path in files] == [".safetensors"]
+    assert [path.suffix for path in files] == [".npz"]
     ReferenceIndex(REFERENCES)
     assert list((own_cache / "references").iterdir()) == files
     ReferenceIndex({**REFERENCES, "v4": ["new"]})
@@ -247,6 +248,42 @@ def test_an_index_is_kept_by_content_and_a_damaged_one_is_made_again(own_cache: 
     assert again.reward(["v1"], [ROLLOUTS[0]], {"CIDEr": 1.0}) == pytest.approx(
         first.reward(["v1"], [ROLLOUTS[0]], {"CIDEr": 1.0})
     )
+
+
+def test_references_side_by_side_in_several_integers_score_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["a dog runs very fast", "the quick dog", "", "a cat", "a dog runs", "fast runs a dog"]
+    references = [line.split() for line in lines]
+    captions = [line.split() for line in ("a dog very fast", "cat", "", "zebra", "the dog runs")]
+    whole = [RougeReferences(references).score(caption) for caption in captions]
+    monkeypatch.setattr(coco, "AT_ONCE", 2)
+    assert [RougeReferences(references).score(caption) for caption in captions] == whole
+    assert whole[0] > 0.8
+
+
+@pytest.mark.parametrize("eos", [False, True])
+def test_ngrams_of_tokens_are_those_of_their_words(eos: bool) -> None:
+    """A token may hold a no-break space, and a caption may be empty; numbers come in the same order."""
+    references = [[["call", "555\u00a01234", "now"], ["call", "1234"]], [[], ["now", "<eos>", "555"]]]
+    tokens = index_module._Tokens.of([line for lines in references for line in lines], [2, 2])
+    split = [[[*" ".join(line).split(), *["<eos>"] * eos] for line in lines] for lines in references]
+    for known in (None, {"1234": 0, "zebra": 1}):
+        found, wanted = tokens.ngrams(known, eos), index_references(split, known)
+        assert found.table.words == wanted.table.words
+        np.testing.assert_array_equal(found.lengths, wanted.lengths)
+        for ours, theirs in zip(found.table.keys, wanted.table.keys, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        for one, other in zip(found.postings, wanted.postings, strict=True):
+            for name in vars(one):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_numbers_are_kept_as_small_as_they_fit() -> None:
+    for most, bits in ((0, 8), (127, 8), (128, 16), (32_767, 16), (32_768, 32), (1 << 31, 64)):
+        assert narrow(np.array([0, most])).dtype == f"int{bits}"
+        assert narrow(np.array([0, most]))[1] == most
+    index = ReferenceIndex({"v": ["dog " * 300], "w": ["a cat"]})  # more than a byte counts
+    assert index.score({"v": "dog " * 300, "w": "a cat"}, ["BLEU"]).corpus["Bleu_1"] == pytest.approx(1.0)
+    assert index._kept.plain.postings[0].row.itemsize == 1
 
 
 def test_a_cache_that_cannot_be_written_does_not_stop_scoring(tmp_path: Path) -> None:

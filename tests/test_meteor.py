@@ -357,6 +357,25 @@ def test_bounds_never_hide_the_best_reference(small: Tables, monkeypatch: pytest
     np.testing.assert_array_equal(MeteorIndex(references).statistics_of(asked), pruned)
 
 
+def test_references_in_pieces_are_indexed_and_searched_as_all_at_once(
+    small: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(4)
+    words = ["a", "the", "man", "guy", "rides", "bike", "cycles", "big", "dog", "hound", "park", "mango"]
+    references = {str(n): [dice.choices(words, k=dice.randint(0, 9)) for _ in range(1 + n % 4)] for n in range(30)}
+    asked = [(video, dice.choices(words, k=6)) for video in references for _ in range(2)]
+    whole = MeteorIndex(references)
+    expected = whole.statistics_of(asked)
+    for name, value in (("WORDS_AT_ONCE", 16), ("MOST_PAIRS", 4)):
+        monkeypatch.setattr(index, name, value)
+    pieces = MeteorIndex(references)
+    for name, values in vars(pieces._places).items():
+        np.testing.assert_array_equal(values, getattr(whole._places, name), name)
+    sizes = [len(batch) for batch in pieces._batches([(video, "a") for video, _ in asked])]
+    assert (sum(sizes), min(sizes), max(sizes)) == (len(asked), 1, 3)
+    np.testing.assert_array_equal(pieces.statistics_of(asked), expected)
+
+
 # ------------------------------------------------------------------------------------------------------------- tables
 
 

@@ -76,22 +76,42 @@ def _closest_lengths(references: ReferenceNgrams, hypotheses: HypothesisNgrams) 
 BETA = 1.2
 
 
+AT_ONCE = 64  # references in one integer: a mask has a bit for every word of these, so more would grow with the square
+
+
 class RougeReferences:
     """The references of one video. A caption without a word is one empty word, as `"".split(" ")` has it."""
+
+    def __init__(self, references: Sequence[Sequence[str]]) -> None:
+        different = list(dict.fromkeys(tuple(reference) or ("",) for reference in references))
+        self.parts = [_SideBySide(different[start : start + AT_ONCE]) for start in range(0, len(different), AT_ONCE)]
+
+    def score(self, sentence: Sequence[str]) -> float:
+        said = sentence or ("",)
+        found = [part.common(said) for part in self.parts]
+        longest, recall = max(longest for longest, _ in found), max(recall for _, recall in found)
+        if not longest:
+            return 0.0
+        precision = longest / len(said)
+        return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
+
+
+class _SideBySide:
+    """Some references in one integer."""
 
     def __init__(self, references: Sequence[Sequence[str]]) -> None:
         self.masks: dict[str, int] = {}  # word -> the places where a reference has it
         self.fields: list[tuple[int, int, int]] = []  # of every reference: shift, ones, number of words
         shift = 0
-        for reference in dict.fromkeys(tuple(reference) or ("",) for reference in references):
+        for reference in references:
             for place, word in enumerate(reference, shift):
                 self.masks[word] = self.masks.get(word, 0) | 1 << place
             self.fields.append((shift, (1 << len(reference)) - 1, len(reference)))
             shift += len(reference) + 1
         self.open = sum(ones << shift for shift, ones, _ in self.fields)
 
-    def score(self, sentence: Sequence[str]) -> float:
-        said = sentence or ("",)
+    def common(self, said: Sequence[str]) -> tuple[int, float]:
+        """The longest common subsequence with any reference, and the highest recall."""
         masks, full = self.masks, self.open
         state = full  # a zero bit is a step of the common subsequence
         for word in said:
@@ -100,16 +120,14 @@ class RougeReferences:
                 here = state & mask
                 state = ((state + here) | (state - here)) & full
         steps = full ^ state
-        if not steps:
-            return 0.0
         longest, recall = 0, 0.0
-        for shift, ones, length in self.fields:
-            common = (steps >> shift & ones).bit_count()
-            if common:
-                longest = max(longest, common)
-                recall = max(recall, common / length)
-        precision = longest / len(said)
-        return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
+        if steps:
+            for shift, ones, length in self.fields:
+                common = (steps >> shift & ones).bit_count()
+                if common:
+                    longest = max(longest, common)
+                    recall = max(recall, common / length)
+        return longest, recall
 
 
 SIGMA = 6.0
@@ -152,7 +170,6 @@ class CiderReferences:
 
     ngrams: ReferenceNgrams
     frequencies: DocumentFrequencies
-    weights: tuple[Floats, ...]  # for each order, of every occurrence in the postings
     norms: Floats  # (orders, rows)
 
     def scores(self, hypotheses: HypothesisNgrams) -> Floats:
@@ -181,7 +198,7 @@ class CiderReferences:
             place = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)  # in a reference
             sentence = counts.sentence[shared]
             cell = postings.row[place] + (starts - first)[sentence]
-            reference_weight = self.weights[order][place]
+            reference_weight = postings.count[place] * idf[order][shared]
             product = np.minimum(weight[shared], reference_weight) * reference_weight
             value = np.bincount(cell, product, minlength=len(cell_row)).astype(np.float64)  # of nothing it counts ints
             scale = norm[cell_sentence] * self.norms[order][cell_row]
@@ -195,9 +212,8 @@ def weigh(ngrams: ReferenceNgrams, frequencies: DocumentFrequencies) -> CiderRef
     """tf-idf of every reference."""
     numbers = frequencies.table.numbers(ngrams.table.contents())
     idf = frequencies.weights(numbers)
-    weights = [postings.count * idf[order][postings.ngram] for order, postings in enumerate(ngrams.postings)]
     norms = [
-        np.sqrt(np.bincount(postings.row, weight**2, minlength=len(ngrams.lengths)))
-        for postings, weight in zip(ngrams.postings, weights, strict=True)
+        np.sqrt(np.bincount(one.row, (one.count * own[one.ngrams(size)]) ** 2, minlength=len(ngrams.lengths)))
+        for one, own, size in zip(ngrams.postings, idf, ngrams.table.sizes(), strict=True)
     ]
-    return CiderReferences(ngrams, frequencies, tuple(weights), np.stack(norms))
+    return CiderReferences(ngrams, frequencies, np.stack(norms))

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -27,7 +29,17 @@ from watchword.metrics.coco import (
     frequencies_of,
     weigh,
 )
-from watchword.metrics.ngrams import ORDERS, NgramTable, Postings, ReferenceNgrams, Words, index_references, look_up
+from watchword.metrics.ngrams import (
+    ORDERS,
+    Integers,
+    NgramTable,
+    Postings,
+    ReferenceNgrams,
+    Words,
+    index_numbers,
+    look_up,
+    narrow,
+)
 from watchword.text.ptb import Context, tokenise, tokenise_line
 
 if TYPE_CHECKING:
@@ -42,7 +54,7 @@ METRICS = {  # what a person asks for -> what is reported, as coco-caption names
     "CIDEr": ("CIDEr",),
 }
 EOS = "<eos>"  # the end of a caption as a word, where self-critical code counts it
-FORMAT = 1  # of the files in the cache and of the tokenizer: another number makes them anew
+FORMAT = 2  # of the files in the cache and of the tokenizer: another number makes them anew
 
 NO_METEOR = (
     "METEOR needs its tables, and a score without them is not METEOR: pip install 'watchword[meteor]' "
@@ -107,12 +119,12 @@ class ReferenceIndex:
         self._rouge: dict[str, RougeReferences] = {}
         self._folder = cache or cache_folder("references")
         self._key = _content_hash(references, document_frequencies, context, eos)
-        path = self._folder / f"{self._key}.safetensors"
+        path = self._folder / f"{self._key}.npz"
         kept = _load(path)
         if kept is None:
             captions = [caption for sentences in references.values() for caption in sentences]
-            sizes = [len(each) for each in references.values()]
-            kept = _Kept.of(tokenise(captions, context), sizes, eos, document_frequencies)
+            tokens = _Tokens.of(tokenise(captions, context), [len(each) for each in references.values()])
+            kept = _Kept.of(tokens, eos, document_frequencies)
             _save(path, kept)
         self._kept = kept
         self.frequencies = document_frequencies or frequencies_of(kept.with_eos, "the references")
@@ -177,7 +189,7 @@ class ReferenceIndex:
         ends = None if ended is None else [end for own in ended for end in own]
         total = np.zeros(len(each))
         for name, weight in weights.items():
-            total += weight * self._values(name, each, tokens, ends)
+            total += weight * self._values(name, each, tokens, ends, keep=True)
         return total.reshape(len(videos), -1) if each else np.zeros((len(videos), 0))
 
     def signature(self, metrics: Sequence[str] = tuple(METRICS)) -> dict[str, str]:
@@ -196,9 +208,15 @@ class ReferenceIndex:
         return parts
 
     def _values(
-        self, name: str, videos: Sequence[str], tokens: Sequence[Words], ended: Sequence[bool] | None = None
+        self,
+        name: str,
+        videos: Sequence[str],
+        tokens: Sequence[Words],
+        ended: Sequence[bool] | None = None,
+        *,
+        keep: bool = False,
     ) -> Floats:
-        """One score for each caption, (captions,)."""
+        """One score for each caption, (captions,). `keep`: more captions of these videos follow."""
         if name == "CIDEr":
             words = [_words(each) for each in tokens]
             if self.eos:
@@ -206,7 +224,9 @@ class ReferenceIndex:
                 words = [[*each, EOS] if end else each for each, end in zip(words, ends, strict=True)]
             return self._cider.scores(look_up(self._kept.with_eos, self._numbers(videos), words))
         if name == "ROUGE_L":
-            return np.array([self._rouge_of(video).score(each) for video, each in zip(videos, tokens, strict=True)])
+            return np.array(
+                [self._rouge_of(video, keep).score(each) for video, each in zip(videos, tokens, strict=True)]
+            )
         if name == "METEOR":
             return self._meteor.segments(zip(videos, tokens, strict=True))
         if name in METRICS["BLEU"]:
@@ -220,10 +240,11 @@ class ReferenceIndex:
     def _numbers(self, videos: Sequence[str]) -> NDArray[np.int64]:
         return np.array([self._number[video] for video in videos], np.int64)
 
-    def _rouge_of(self, video: str) -> RougeReferences:
-        if video not in self._rouge:
-            self._rouge[video] = RougeReferences(self.tokenised(video))
-        return self._rouge[video]
+    def _rouge_of(self, video: str, keep: bool) -> RougeReferences:
+        found = self._rouge.get(video) or RougeReferences(self.tokenised(video))
+        if keep:
+            self._rouge[video] = found
+        return found
 
     @cached_property
     def _meteor(self) -> "MeteorIndex":
@@ -238,7 +259,7 @@ class ReferenceIndex:
                 return meteor.MeteorIndex.load(folder)
             except WatchwordError:  # damaged or of another layout: made again
                 shutil.rmtree(folder, ignore_errors=True)
-        index = meteor.MeteorIndex({video: self.tokenised(video) for video in self.videos})
+        index = meteor.MeteorIndex(_Tokenised(self))
         # an index that cannot be kept is computed again next time; one that is there by now is a quicker process's
         with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=self._folder, suffix=".part") as scratch:
             made = Path(scratch) / "index"
@@ -246,6 +267,22 @@ class ReferenceIndex:
             index.save(made)
             made.replace(folder)
         return index
+
+
+class _Tokenised(Mapping[str, list[list[str]]]):
+    """The references of an index as tokens, made for one video at a time."""
+
+    def __init__(self, index: ReferenceIndex) -> None:
+        self.index = index
+
+    def __getitem__(self, video: str) -> list[list[str]]:
+        return self.index.tokenised(video)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.index.videos)
+
+    def __len__(self) -> int:
+        return len(self.index.videos)
 
 
 def mismatch(missing: Sequence[str], extra: Sequence[str]) -> str:
@@ -267,22 +304,40 @@ def _words(tokens: Words) -> list[str]:
 class _Tokens:
     """Tokenised references: numbers of tokens, one reference after the other."""
 
-    names: list[str]
-    flat: NDArray[np.int64]
-    starts: NDArray[np.int64]  # (rows + 1,)
-    first_row: NDArray[np.int64]  # (videos + 1,)
+    names: list[str]  # as they first come
+    flat: Integers
+    starts: Integers  # (rows + 1,)
+    first_row: Integers  # (videos + 1,)
 
     @classmethod
     def of(cls, sentences: Sequence[Words], sizes: Sequence[int]) -> "_Tokens":
         numbers: dict[str, int] = {}
         flat = [numbers.setdefault(token, len(numbers)) for sentence in sentences for token in sentence]
         starts = np.cumsum([0, *(len(sentence) for sentence in sentences)])
-        return cls(list(numbers), np.array(flat, np.int64), starts, np.cumsum([0, *sizes]))
+        return cls(list(numbers), narrow(np.array(flat, np.int64)), narrow(starts), np.cumsum([0, *sizes]))
 
     def sentences(self, video: int) -> list[list[str]]:
         starts = self.starts[self.first_row[video] : self.first_row[video + 1] + 1].tolist()
         names = [self.names[number] for number in self.flat[starts[0] : starts[-1]].tolist()]
         return [names[a - starts[0] : b - starts[0]] for a, b in pairwise(starts)]
+
+    def ngrams(self, known: Mapping[str, int] | None, eos: bool) -> ReferenceNgrams:
+        """Words of `known` keep their numbers, others are numbered as they come. `eos`: each caption ends in it."""
+        words: dict[str, int] = dict(known or {})
+        first = int(self.flat[: self.starts[1]].max(initial=-1)) + 1  # tokens of the first caption: its end comes next
+        parts = [[words.setdefault(word, len(words)) for word in _words([name])] for name in self.names[:first]]
+        end = words.setdefault(EOS, len(words)) if eos else 0
+        parts += [[words.setdefault(word, len(words)) for word in _words([name])] for name in self.names[first:]]
+        sizes = np.array([len(part) for part in parts], np.int64)
+        counts = sizes[self.flat]  # words of each token: nearly always one
+        stops = np.append(0, np.cumsum(counts))
+        place = np.arange(stops[-1]) + np.repeat((np.cumsum(sizes) - sizes)[self.flat] - stops[:-1], counts)
+        flat = np.array([number for part in parts for number in part], np.int64)[place]
+        ends = stops[self.starts]
+        lengths = np.diff(ends)
+        if eos:
+            flat, lengths = np.insert(flat, ends[1:], end), lengths + 1
+        return index_numbers(flat, lengths, self.first_row, words)
 
 
 @dataclass(frozen=True)
@@ -294,15 +349,10 @@ class _Kept:
     with_eos: ReferenceNgrams  # the same object where the end of a caption is no word
 
     @classmethod
-    def of(
-        cls, sentences: Sequence[Words], sizes: Sequence[int], eos: bool, frequencies: DocumentFrequencies | None
-    ) -> "_Kept":
+    def of(cls, tokens: _Tokens, eos: bool, frequencies: DocumentFrequencies | None) -> "_Kept":
         known = frequencies.table.words if frequencies else None
-        words = iter([_words(sentence) for sentence in sentences])
-        split = [[next(words) for _ in range(size)] for size in sizes]
-        plain = index_references(split, known)
-        ended = [[[*sentence, EOS] for sentence in each] for each in split] if eos else None
-        return cls(_Tokens.of(sentences, sizes), plain, index_references(ended, known) if ended else plain)
+        plain = tokens.ngrams(known, eos=False)
+        return cls(tokens, plain, tokens.ngrams(known, eos=True) if eos else plain)
 
 
 def _content_hash(
@@ -316,8 +366,6 @@ def _content_hash(
 
 def _save(path: Path, kept: _Kept) -> None:
     """Whole or not at all: written under another name and renamed, so two processes may do it at once."""
-    from safetensors.numpy import save
-
     tokens = kept.tokens
     arrays: dict[str, NDArray[Any]] = {"tokens.names": _packed(tokens.names), "tokens.flat": tokens.flat}
     arrays |= {"tokens.starts": tokens.starts, "tokens.first_row": tokens.first_row}
@@ -331,14 +379,12 @@ def _save(path: Path, kept: _Kept) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            file.write(save(arrays))
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # a piece at a time: no copy of all
         os.replace(scratch, path)
 
 
 def _load(path: Path) -> _Kept | None:
     """What was kept, None where there is nothing or it is damaged: then it is made again."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
 
     def ngrams(name: str) -> ReferenceNgrams:
         words = {word: number for number, word in enumerate(_unpacked(arrays[f"{name}.words"]))}
@@ -352,12 +398,13 @@ def _load(path: Path) -> _Kept | None:
     if not path.exists():
         return None
     try:
-        arrays = load_file(path)
+        with np.load(path) as file:
+            arrays = dict(file)
         names = _unpacked(arrays["tokens.names"])
         tokens = _Tokens(names, arrays["tokens.flat"], arrays["tokens.starts"], arrays["tokens.first_row"])
         plain = ngrams("plain")
         return _Kept(tokens, plain, ngrams("with_eos") if "with_eos.lengths" in arrays else plain)
-    except (OSError, ValueError, KeyError, SafetensorError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 

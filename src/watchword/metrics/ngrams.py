@@ -4,15 +4,16 @@ An n-gram is named by a number: the number of its prefix and its last word. So n
 keys, never hashes, and one sort counts those of a whole corpus.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 ORDERS = 4  # n-grams of one to four words
 
-Integers = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 Words = Sequence[str]
 
 
@@ -26,13 +27,12 @@ class Counts:
     count: Integers  # (U,) how often the caption has it
 
 
-def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Counts]:
+def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> Iterator[Counts]:
     """Counts of orders one to four. `words` are those of all captions, one after the other, each below `num_words`."""
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # (L,) of every position
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # (L,) words from here to the end
     start = np.arange(len(words))
     name = sentence  # the empty prefix of a caption is the caption
-    orders: list[Counts] = []
     for order in range(1, ORDERS + 1):
         inside = left[start] >= order
         start, name = start[inside], name[inside]
@@ -40,9 +40,8 @@ def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> list[Cou
         _, first, name_here, count = np.unique(
             name * num_words + last, return_index=True, return_inverse=True, return_counts=True
         )
-        orders.append(Counts(sentence[start[first]], name[first], last[first], count))
+        yield Counts(sentence[start[first]], name[first], last[first], count)
         name = name_here.reshape(-1)
-    return orders
 
 
 @dataclass(frozen=True)
@@ -73,19 +72,6 @@ class NgramTable:
         return found
 
 
-def make_table(words: Mapping[str, int], orders: Sequence[Counts]) -> tuple[NgramTable, list[Integers]]:
-    """A table of all that was counted, and the number of each."""
-    keys: list[Integers] = []
-    numbers: list[Integers] = []
-    size = len(words)
-    for order, counts in enumerate(orders):
-        prefix = numbers[-1][counts.prefix] if order else np.zeros(len(counts.word), np.int64)
-        unique, inverse = np.unique(prefix * size + counts.word, return_inverse=True)
-        keys.append(unique)
-        numbers.append(inverse.reshape(-1))
-    return NgramTable(words, tuple(keys)), numbers
-
-
 def number_words(sentences: Iterable[Words], words: dict[str, int]) -> tuple[Integers, Integers]:
     """Words as numbers and the length of every caption; a word that is new gets the next number in `words`."""
     flat: list[int] = []
@@ -111,14 +97,38 @@ class Overlay(dict[str, int]):
 
 @dataclass(frozen=True)
 class Postings:
-    """Where the references of every video have the n-grams of one order. P pairs (video, n-gram), K occurrences."""
+    """Where the references of every video have the n-grams of one order. P pairs (video, n-gram), K occurrences.
+
+    All but `pairs` have the smallest type that holds them: a caption of ten words has 34 occurrences.
+    """
 
     pairs: Integers  # (P,) video * size of the table + n-gram, sorted
     starts: Integers  # (P + 1,) the occurrences of a pair are starts[p]:starts[p + 1]
     most: Integers  # (P,) the highest count in one reference
     row: Integers  # (K,) which reference
-    ngram: Integers  # (K,)
     count: Integers  # (K,)
+
+    @classmethod
+    def of(cls, pairs: Integers, counts: Counts) -> "Postings":
+        """From the pair of every n-gram that was counted."""
+        order = np.argsort(pairs, kind="stable")  # rows stay in order within a pair
+        pairs, count = pairs[order], counts.count[order]
+        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+        most = np.maximum.reduceat(count, starts) if len(starts) else count
+        ends = narrow(np.append(starts, len(pairs)))
+        return cls(pairs[starts], ends, narrow(most), narrow(counts.sentence[order]), narrow(count))
+
+    def ngrams(self, size: int) -> Integers:
+        """The n-gram of every occurrence (K,), of a table of this size."""
+        return np.repeat(self.pairs % max(size, 1), np.diff(self.starts))
+
+
+def narrow(values: Integers) -> Integers:
+    """The same values, none negative, in the smallest signed type that holds them."""
+    most = int(values.max(initial=0))
+    kinds = (np.int8, np.int16, np.int32, np.int64)
+    found: Integers = values.astype(next(kind for kind in kinds if most <= np.iinfo(kind).max))
+    return found
 
 
 @dataclass(frozen=True)
@@ -148,26 +158,22 @@ def index_references(references: Sequence[Sequence[Words]], known: Mapping[str, 
     words: dict[str, int] = dict(known or {})
     flat, lengths = number_words((sentence for sentences in references for sentence in sentences), words)
     first_row = np.concatenate([[0], np.cumsum([len(sentences) for sentences in references])]).astype(np.int64)
-    orders = count_ngrams(flat, lengths, max(len(words), 1))
-    table, numbers = make_table(words, orders)
-    video = np.repeat(np.arange(len(references)), np.diff(first_row))  # (rows,)
-    postings = []
-    for counts, number, size in zip(orders, numbers, table.sizes(), strict=True):
-        pair = video[counts.sentence] * size + number
-        order = np.argsort(pair, kind="stable")  # rows stay in order within a pair
-        pairs, starts = np.unique(pair[order], return_index=True)
-        count = counts.count[order]
-        postings.append(
-            Postings(
-                pairs=pairs,
-                starts=np.append(starts, len(pair)),
-                most=np.maximum.reduceat(count, starts) if len(starts) else count,
-                row=counts.sentence[order],
-                ngram=number[order],
-                count=count,
-            )
-        )
-    return ReferenceNgrams(table, lengths, first_row, tuple(postings))
+    return index_numbers(flat, lengths, first_row, words)
+
+
+def index_numbers(flat: Integers, lengths: Integers, first_row: Integers, words: Mapping[str, int]) -> ReferenceNgrams:
+    """From the words of all references, as numbers. One order after the other, so that few counts are held at once."""
+    video = np.repeat(np.arange(len(first_row) - 1), np.diff(first_row))  # (rows,)
+    keys: list[Integers] = []
+    postings: list[Postings] = []
+    number: Integers = np.zeros(0, np.int64)
+    for order, counts in enumerate(count_ngrams(flat, lengths, max(len(words), 1))):
+        prefix = number[counts.prefix] if order else np.zeros(len(counts.word), np.int64)
+        unique, inverse = np.unique(prefix * len(words) + counts.word, return_inverse=True)
+        number = inverse.reshape(-1)
+        keys.append(unique)
+        postings.append(Postings.of(video[counts.sentence] * len(unique) + number, counts))
+    return ReferenceNgrams(NgramTable(words, tuple(keys)), lengths, first_row, tuple(postings))
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def look_up(references: ReferenceNgrams, video: Integers, sentences: Sequence[Wo
     words = Overlay(references.table.words)
     flat = np.array([words[word] for sentence in sentences for word in sentence], np.int64)
     lengths = np.array([len(sentence) for sentence in sentences], np.int64)
-    orders = count_ngrams(flat, lengths, len(words.known) + len(words) + 1)
+    orders = list(count_ngrams(flat, lengths, len(words.known) + len(words) + 1))
     pairs = []
     numbers = references.table.numbers(orders)
     for counts, number, postings, size in zip(

@@ -6,8 +6,9 @@ which references can be the best: one to three of twenty need the search of `ali
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +24,8 @@ from watchword.metrics.meteor.tables import LAYOUT, LONGEST, Tables, load_tables
 from watchword.metrics.meteor.words import FACTS, WORD_UNIT, Lexicon, Related
 
 BATCH = 1024  # hypotheses at a time
+MOST_PAIRS = 1 << 16  # hypotheses with a reference at a time, unless one hypothesis has more
+WORDS_AT_ONCE = 1 << 18  # of references that are indexed at a time, unless one video has more
 MOST_CANDIDATES = 20_000_000  # possible matches held at a time: about 2 GB
 REMEMBERED = 200_000  # results kept for captions that come again
 
@@ -75,36 +78,20 @@ class MeteorIndex:
     def __init__(self, references: Mapping[str, Sequence[Sequence[str]]], tables: Tables | None = None) -> None:
         tables = tables or load_tables()
         lexicon = Lexicon(tables.words)
-        lines: list[list[str]] = []
         num_references: list[int] = []
-        for video, sentences in references.items():
-            before = len(lines)
-            # A repeated reference can never be the first with the highest score. `|||` parts METEOR's references.
-            for line in dict.fromkeys(part for tokens in sentences for part in " ".join(tokens).split("|||")):
-                lines.append(normalise(line, tables.words.prefixes))
-            if len(lines) == before:
-                raise WatchwordError(f"video {video!r} has no references to score against")
-            num_references.append(len(lines) - before)
-        words = _sentences(lines, lexicon)
-        video_starts = np.append(0, np.cumsum(np.array(num_references, np.int64)))
-        reference = np.repeat(np.arange(words.lengths.size), words.lengths)
-        video_of = np.repeat(np.arange(video_starts.size - 1), np.diff(video_starts))
-        at, length, unit = _units(words.word, reference, lexicon, tables)
-        key = (video_of[reference[at]] << 32) | unit
-        order = np.argsort(key, kind="stable")
-        key, at = key[order], at[order]
-        first = np.flatnonzero(np.diff(key, prepend=-1))
-        places = Places(
-            video_starts=video_starts,
-            reference_starts=words.starts,
-            function_sums=words.function_sums,
-            unit_keys=key[first],
-            unit_starts=np.append(first, key.size).astype(np.int32),
-            reference=reference[at].astype(np.int32),
-            word=(at - words.starts[reference[at]]).astype(np.int32),
-            length=length[order].astype(np.int8),
-            phrases=np.unique(unit[unit < WORD_UNIT]),
-        )
+
+        def lines() -> Iterator[list[str]]:
+            for video, sentences in references.items():
+                # A repeated reference can never be the first with the highest score. `|||` parts METEOR's references.
+                own = dict.fromkeys(part for tokens in sentences for part in " ".join(tokens).split("|||"))
+                if not own:
+                    raise WatchwordError(f"video {video!r} has no references to score against")
+                num_references.append(len(own))
+                for line in own:
+                    yield normalise(line, tables.words.prefixes)
+
+        words = _sentences(lines(), lexicon)
+        places = _places(words, np.append(0, np.cumsum(np.array(num_references, np.int64))), lexicon, tables)
         self._adopt(tables, lexicon, list(references), places)
 
     def _adopt(self, tables: Tables, lexicon: Lexicon, videos: list[str], places: Places) -> None:
@@ -179,12 +166,26 @@ class MeteorIndex:
         if len(self._memory) > REMEMBERED:
             self._memory.clear()
         new = [key for key in dict.fromkeys(asked) if key not in self._memory]
-        for start in range(0, len(new), BATCH):
-            batch = new[start : start + BATCH]
+        for batch in self._batches(new):
             statistics = self._best(batch)
             results = zip(statistics, score.scores(statistics).tolist(), strict=True)
             self._memory.update(zip(batch, results, strict=True))
         return [self._memory[key] for key in asked]
+
+    def _batches(self, asked: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+        starts = self._places.video_starts
+        batch: list[tuple[str, str]] = []
+        num_pairs = 0
+        for video, line in asked:
+            number = self._videos.get(video, 0)  # one without references is an error of its batch
+            more = int(starts[number + 1] - starts[number])
+            if batch and (len(batch) == BATCH or num_pairs + more > MOST_PAIRS):
+                yield batch
+                batch, num_pairs = [], 0
+            batch.append((video, line))
+            num_pairs += more
+        if batch:
+            yield batch
 
     def _best(self, asked: list[tuple[str, str]]) -> Array:
         """Statistics of the best reference of each (video, line): (captions, 23)."""
@@ -196,13 +197,15 @@ class MeteorIndex:
         lines = [normalise(line.replace("|||", "").replace("  ", " "), prefixes) for _, line in asked]
         hypotheses = _sentences(lines, self._lexicon)
         video = np.array([self._videos[name] for name, _ in asked])
-        first = self._places.video_starts[video]
+        first, reference_starts = self._places.video_starts[video], self._places.reference_starts
         counts = self._places.video_starts[video + 1] - first
         reference, hypothesis = spread(first, counts)
         pairs = Pairs(
             hypothesis,
-            starts=np.stack([hypotheses.starts[hypothesis], self._places.reference_starts[reference]]),
-            lengths=np.stack([hypotheses.lengths[hypothesis], np.diff(self._places.reference_starts)[reference]]),
+            starts=np.stack([hypotheses.starts[hypothesis], reference_starts[reference]]),
+            lengths=np.stack(
+                [hypotheses.lengths[hypothesis], reference_starts[reference + 1] - reference_starts[reference]]
+            ),
             function_sums=(hypotheses.function_sums, self._places.function_sums),
         )
         candidates = self._candidates(video, hypotheses, np.cumsum(counts) - counts - first)
@@ -304,16 +307,57 @@ def _search(candidates: Candidates, pairs: Pairs, chosen: Array, statistics: Arr
         np.add.at(flat, row + score.MATCHED, length)
 
 
-def _sentences(lines: list[list[str]], lexicon: Lexicon) -> Sentences:
-    word = np.array(lexicon.number(word for line in lines for word in line), np.int64)
+def _sentences(lines: Iterable[list[str]], lexicon: Lexicon) -> Sentences:
+    numbers: list[int] = []
+    lengths: list[int] = []
+    for line in lines:
+        numbers += lexicon.number(line)
+        lengths.append(len(line))
     lexicon.learn()
-    starts = np.append(0, np.cumsum(np.array([len(line) for line in lines], np.int64)))
-    return Sentences(word, starts, np.append(0, np.cumsum(lexicon.function[word])))
+    word = np.array(numbers, np.int32)
+    starts = np.append(0, np.cumsum(np.array(lengths, np.int64)))
+    return Sentences(word, starts, np.append(0, np.cumsum(lexicon.function[word])).astype(np.int32))
+
+
+def _places(words: Sentences, video_starts: Array, lexicon: Lexicon, tables: Tables) -> Places:
+    """Some videos after the other, so that only what is kept is held of all."""
+    sizes = words.lengths
+    word_starts = words.starts[video_starts]  # (videos + 1,): the first word of each video
+    groups = np.flatnonzero(np.diff(word_starts[:-1] // WORDS_AT_ONCE, prepend=-1))
+    keys, counts, phrases = [], [], []
+    references, firsts, lengths = [], [], []
+    for begin, end in pairwise([*groups.tolist(), video_starts.size - 1]):
+        reference = np.arange(video_starts[begin], video_starts[end])
+        video = np.repeat(np.arange(begin, end), np.diff(video_starts[begin : end + 1]))
+        owner = np.repeat(np.arange(reference.size), sizes[reference])
+        at, length, unit = _units(words.word[word_starts[begin] : word_starts[end]], owner, lexicon, tables)
+        key = (video[owner[at]] << 32) | unit
+        order = np.argsort(key, kind="stable")
+        key, at = key[order], at[order]
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        keys.append(key[first])
+        counts.append(np.diff(first, append=key.size))
+        phrases.append(np.unique(unit[unit < WORD_UNIT]))
+        of = reference[owner[at]]
+        references.append(of.astype(np.int32))
+        firsts.append((at + word_starts[begin] - words.starts[of]).astype(np.int32))
+        lengths.append(length[order].astype(np.int8))
+    return Places(
+        video_starts=video_starts,
+        reference_starts=words.starts,
+        function_sums=words.function_sums,
+        unit_keys=np.concatenate(keys),
+        unit_starts=np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int32),
+        reference=np.concatenate(references),
+        word=np.concatenate(firsts),
+        length=np.concatenate(lengths),
+        phrases=np.unique(np.concatenate(phrases)),
+    )
 
 
 def _units(words: Array, sentence: Array, lexicon: Lexicon, tables: Tables) -> tuple[Array, Array, Array]:
     """Every unit in flat rows of words: first place, length in words, unit. `caption`: the row of each place."""
-    ats, lengths, units = [np.arange(words.size)], [np.ones(words.size, np.int64)], [words + WORD_UNIT]
+    ats, lengths, units = [np.arange(words.size)], [np.ones(words.size, np.int64)], [words.astype(np.int64) + WORD_UNIT]
     keys, known = lexicon.keys[words], lexicon.in_tables[words]
     whole = known
     for length in range(1, min(LONGEST, words.size) + 1):

@@ -73,7 +73,7 @@ def upper_bounds(candidates: Candidates, starts: Array, lengths: Array, function
         )
     ):
         share, covered, count = _heaviest_runs(
-            candidates, first, length, starts[side], lengths[side], np.diff(function_sums[side])
+            candidates, first, length, starts[side], lengths[side], function_sums[side]
         )
         shares.append(share)
         words.append(covered)
@@ -93,13 +93,13 @@ def upper_bounds(candidates: Candidates, starts: Array, lengths: Array, function
 
 
 def _heaviest_runs(
-    candidates: Candidates, first: Array, length: Array, starts: Array, lengths: Array, function: Array
+    candidates: Candidates, first: Array, length: Array, starts: Array, lengths: Array, function_sums: Array
 ) -> tuple[Array, Array, Array]:
     """For 1, 2, .. runs: the share of the weighted length that the heaviest cover, the words that the longest cover."""
     num_pairs = lengths.size
     bases = np.cumsum(lengths) - lengths  # of a pair's words among those of all pairs
     source, pair = spread(starts, lengths)
-    weight = np.where(function[source], 1.0 - DELTA, DELTA)
+    weight = np.where(function_sums[source + 1] > function_sums[source], 1.0 - DELTA, DELTA)
     total = np.bincount(pair, weight, minlength=num_pairs)
     begin = bases[candidates.pair] + first
     share = np.zeros(pair.size)
