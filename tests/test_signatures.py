@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.libraries import add, child, found, line_of
+from tests.libraries import add, child, found, line_of, said
 from watchword.library import Library, signatures
 from watchword.library import library as library_module
 from watchword.library.database import FROM_3, VERSION
@@ -63,6 +63,17 @@ def test_few_candidates_find_what_all_vectors_find(library: Library, monkeypatch
     shared = [len(set(one) & set(other)) / 10 for one, other in zip(exact, near, strict=True)]
     assert np.mean(shared) >= 0.9
     assert library.count_hits("dog x", semantic=True) < 40  # not every vector was compared
+
+
+def test_equal_captions_come_by_confidence_and_pages_share_no_hit(tmp_path: Path) -> None:
+    library = Library(tmp_path / "library.db", Noise)
+    add(library, *(said("dog runs", 0.1 * (number * 3 % 8)) for number in range(8)), "dog", "dog barks", "cat sits")
+    whole = library.search("dog runs", limit=11, semantic=True)
+    assert [round(10 * hit.confidence) for hit in whole[:8]] == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert [hit.rank for hit in whole] == sorted((hit.rank for hit in whole), reverse=True)
+    pages = [library.search("dog runs", limit=3, offset=offset, semantic=True) for offset in range(0, 15, 3)]
+    assert [hit for page in pages for hit in page] == whole
+    assert len(whole) == library.count_hits("dog runs", semantic=True) == 10
 
 
 def test_candidates_that_are_excluded_make_room_for_others(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ HIT = f"""
     SELECT {HIT_COLUMNS}
     FROM segments JOIN videos ON videos.id = segments.video WHERE segments.id = ?
 """
+CONFIDENCES = "SELECT id, confidence FROM segments WHERE id IN (SELECT value FROM json_each(?))"
 THERE = "SELECT id, caption FROM segments WHERE id IN (SELECT value FROM json_each(?))"
 OF_VIDEO = "video = ? AND lane = 'captions' ORDER BY"
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError)  # of stored JSON
@@ -244,7 +245,7 @@ class Library:
         """How many `search` finds without a limit."""
         queries = Query.read_all(query)
         if semantic:
-            return len(self._near(queries))
+            return len(self._near(queries)[0])
         with self.file.reading() as connection:
             selects = selects_of(queries, "stems.rowid AS id", lambda word: _beginning_with(connection, word))
             values = [value for _, some in selects for value in some]
@@ -280,18 +281,28 @@ class Library:
             ]
 
     def _search_semantic(self, queries: Sequence[Query], limit: int, offset: int) -> list[Hit]:
-        near = self._near(queries)[offset : offset + limit]
+        segments, cosines = self._near(queries)
+        end = min(offset + limit, len(cosines))
+        if end <= offset:
+            return []
+        lowest = np.partition(cosines, -end)[-end]
+        segments, cosines = segments[cosines >= lowest], cosines[cosines >= lowest]  # captions that are equal, too
         with self.file.reading() as connection:
-            rows = [(connection.execute(HIT, (segment,)).fetchone(), cosine) for segment, cosine in near]
+            numbers = json.dumps(segments.tolist())
+            sure = dict(connection.execute(CONFIDENCES, (numbers,)).fetchall())
+            confidences = np.array([sure.get(number, 0.0) for number in segments.tolist()])
+            order = np.lexsort((segments, -confidences, -cosines))[offset:end]
+            rows = [(connection.execute(HIT, (int(segments[place]),)).fetchone(), place) for place in order]
             return [
-                _hit(connection, row, ((row["caption"], False),), cosine) for row, cosine in rows if row
+                _hit(connection, row, ((row["caption"], False),), float(cosines[place])) for row, place in rows if row
             ]  # may be gone
 
-    def _near(self, queries: Sequence[Query]) -> list[tuple[int, float]]:
-        """Segments and cues with their cosines, the nearest first."""
+    def _near(self, queries: Sequence[Query]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Segments and cues that are near, and their cosines, in no order."""
         wanted = [query for query in queries if query.wanted]
+        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
         if not wanted:
-            return []
+            return nothing
         self.embed()
         encoder = self.encoder()
         (asked,) = encoder.encode([" ".join(query.text for query in wanted)])
@@ -301,16 +312,15 @@ class Library:
             excluded = _matching(connection, [expression for expression in unwanted if expression])
             near = signatures.candidates(connection, encoder.name, asked, lanes, signatures.NUM_CANDIDATES, excluded)
             rows = connection.execute(
-                "SELECT segment, vector, confidence FROM vectors JOIN segments ON segments.id = segment "
-                "WHERE segment IN (SELECT value FROM json_each(?)) "
+                "SELECT segment, vector FROM vectors WHERE segment IN (SELECT value FROM json_each(?)) "
                 "AND encoder = ? AND length(vector) = ?",  # a file from elsewhere may hold anything
                 (json.dumps(near), encoder.name, len(as_bytes(asked))),
             ).fetchall()
         if not rows:
-            return []
-        found = read_vectors([row["vector"] for row in rows]) @ asked
-        order = np.lexsort((-np.array([one["confidence"] for one in rows]), -found))  # by cosine, then by confidence
-        return [(rows[row]["segment"], float(found[row])) for row in order if found[row] >= NEAR]
+            return nothing
+        cosines = read_vectors([row["vector"] for row in rows]) @ asked
+        segments = np.array([row["segment"] for row in rows], np.int64)
+        return segments[cosines >= NEAR], cosines[cosines >= NEAR]
 
     def embed(self, report: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Embeds captions that have no vector yet, and says how many. A semantic search does it first."""

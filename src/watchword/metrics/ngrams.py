@@ -62,7 +62,7 @@ class NgramTable:
     def numbers(self, orders: Sequence[Counts]) -> list[Integers]:
         """The number of every n-gram that was counted, -1 for one that is not in the table."""
         found: list[Integers] = []
-        known = np.zeros(1, np.int64)
+        known: Integers = np.zeros(1, np.int64)
         size = len(self.words)
         for order, (counts, keys) in enumerate(zip(orders, self.keys, strict=True)):
             prefix = known[counts.prefix] if order else np.zeros(len(counts.word), np.int64)
