@@ -11,6 +11,7 @@ from tests.test_decoding import STREAMS, Table
 from tests.test_models import CAPTIONS, small, streams
 from watchword.decoding import Ensemble, UnrolledModel, arithmetic_sample, beam, networks, teacher_force
 from watchword.layers import packed as layer
+from watchword.layers.attention import AdditiveAttention, _has_few_exponentials
 from watchword.layers.packed import LEAST_WEIGHTS, pack, packed
 from watchword.models import Model, build_model
 from watchword.tensors import BOS, EOS, PAD, Memory, State, Step
@@ -52,6 +53,26 @@ def test_captions_read_in_one_go_are_those_read_word_by_word(name: str) -> None:
     torch.testing.assert_close(found[0].attention, found[1].attention, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(grads[0], grads[1], rtol=1e-3, atol=1e-4)
     assert teacher_force(model, streams(), TARGETS).attention == {}
+
+
+@pytest.mark.parametrize(("spread", "is_fast"), [(1.0, True), (9.0, True), (60.0, False)])
+def test_attention_by_exponentials_of_its_parts_is_that_of_their_sums(spread: float, is_fast: bool) -> None:
+    torch.manual_seed(0)
+    attend = AdditiveAttention(16, 16, 32)
+    query, keys, values = torch.randn(2, 5, 16), spread * torch.rand(2, 7, 32) - spread / 2, torch.randn(2, 7, 16)
+    keys[0, 0] = spread - 1  # tanh is 1 there
+    with torch.no_grad():
+        attend.from_query.weight *= spread
+        assert _has_few_exponentials(attend.from_query(query).unsqueeze(2), keys.unsqueeze(1)) == is_fast
+        asked = attend.from_query(query).unsqueeze(2).double()
+        exact = ((asked + keys.unsqueeze(1)).tanh() * attend.energy.weight[0]).sum(-1)
+        found = attend.energies(query, keys.unsqueeze(1))
+        alone = torch.cat([attend.energies(query[:, row : row + 1], keys.unsqueeze(1)) for row in range(5)], 1)
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=3e-6)
+    torch.testing.assert_close(found, alone, rtol=1e-5, atol=3e-6)
+    context, weights = attend(query, keys, values, torch.ones(2, 7, dtype=torch.bool))
+    assert bool(context.requires_grad)  # in training as ever
+    torch.testing.assert_close(weights.detach(), found.softmax(-1), rtol=1e-5, atol=1e-6)
 
 
 @needs_packing
