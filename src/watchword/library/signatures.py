@@ -23,6 +23,7 @@ NUM_CANDIDATES = 2000  # of a search
 LANES: tuple[Lane, ...] = get_args(Lane)
 
 MAX_BLOCK = 1 << 40
+FAR = np.iinfo(np.uint16).max  # the distance of what is not wanted
 
 TABLE = """
 CREATE TABLE signatures (
@@ -105,22 +106,22 @@ def candidates(
     (signature,) = signatures(asked[None])
     wanted = np.zeros(256, np.bool_)
     wanted[[1 + LANES.index(lane) for lane in lanes]] = True
-    segments, distances = [], []
+    blocks, distances = [], []
     for block, present, bits in _blocks(connection, encoder, len(signature)):
         is_wanted = wanted[present]
         first, last = np.searchsorted(excluded, [block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE])
         is_wanted[excluded[first:last] - block * BLOCK_SIZE] = False
-        (places,) = is_wanted.nonzero()
-        if len(places) < BLOCK_SIZE:
-            bits = bits[places]
-        segments.append(block * BLOCK_SIZE + places)
-        distances.append(_distances(bits, signature))
-    if not segments:
+        found = _distances(bits, signature)
+        found[~is_wanted] = FAR
+        blocks.append(block)
+        distances.append(found)
+    if not blocks:
         return []
-    found = np.concatenate(distances)
+    table = np.stack(distances)  # (blocks, BLOCK_SIZE)
     # Distances are small numbers, so counting them finds the limit without sorting.
-    limit = np.searchsorted(np.bincount(found).cumsum(), count)
-    chosen: list[int] = np.concatenate(segments)[found <= limit].tolist()
+    limit = min(int(np.searchsorted(np.bincount(table.ravel()).cumsum(), count)), FAR - 1)
+    rows, places = (table <= limit).nonzero()
+    chosen: list[int] = (np.array(blocks, np.int64)[rows] * BLOCK_SIZE + places).tolist()
     return chosen
 
 
