@@ -106,13 +106,16 @@ def candidates(
     (signature,) = signatures(asked[None])
     wanted = np.zeros(256, np.bool_)
     wanted[[1 + LANES.index(lane) for lane in lanes]] = True
+    any_lane = set(lanes) == set(LANES)
+    beside = np.tile(signature, (BLOCK_SIZE, 1))
     blocks, distances = [], []
     for block, present, bits in _blocks(connection, encoder, len(signature)):
-        is_wanted = wanted[present]
+        is_wanted = present > 0 if any_lane else wanted[present]
         first, last = np.searchsorted(excluded, [block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE])
         is_wanted[excluded[first:last] - block * BLOCK_SIZE] = False
-        found = _distances(bits, signature)
-        found[~is_wanted] = FAR
+        found = _distances(bits, beside)
+        if not is_wanted.all():
+            found[~is_wanted] = FAR
         blocks.append(block)
         distances.append(found)
     if not blocks:
@@ -125,11 +128,12 @@ def candidates(
     return chosen
 
 
-def _distances(bits: NDArray[np.uint64], signature: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """(n, words) and (words,) -> (n,) of different bits. Word by word: a sum over so short an axis is slow."""
-    total = np.zeros(len(bits), np.uint16)
-    for column, word in enumerate(signature):
-        total += np.bitwise_count(bits[:, column] ^ word)
+def _distances(bits: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """(n, words), twice -> (n,) of different bits. Word by word: a sum over so short an axis is slow."""
+    counts = np.bitwise_count(bits ^ others)
+    total = counts[:, 0].astype(np.uint16)
+    for column in range(1, counts.shape[1]):
+        total = total + counts[:, column]
     return total
 
 
