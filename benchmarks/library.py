@@ -65,7 +65,7 @@ class Sentences:
         begin, end = self.said[one].split(), self.said[other].split()
         cut = self.generator.randint(1, len(begin))
         words = begin[:cut] + end[len(end) - self.generator.randint(0, len(end) // 2) :]
-        self.parts[" ".join(words)] = one, other, cut / len(words)
+        self.parts["".join(words)] = one, other, cut / len(words)  # a library writes "man 's" as "man's"
         return " ".join(words)
 
 
@@ -78,7 +78,7 @@ class Mixed:
     name: str
 
     def encode(self, captions: Sequence[str]) -> NDArray[np.float32]:
-        one, other, share = zip(*(self.parts[caption] for caption in captions), strict=True)
+        one, other, share = zip(*(self.parts[caption.replace(" ", "")] for caption in captions), strict=True)
         weight = np.array(share, np.float32)[:, None]
         mixed = weight * self.vectors[list(one)] + (1 - weight) * self.vectors[list(other)]
         found: NDArray[np.float32] = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
@@ -302,7 +302,7 @@ def run(chosen: argparse.Namespace, folder: Path) -> None:
     if not alone.exists():
         each = iter(known)
         fill(Library(alone), len(known) // 100, 100, lambda: next(each))
-        parts = {caption: (row, row, 1.0) for row, caption in enumerate(known)}
+        parts = {caption.replace(" ", ""): (row, row, 1.0) for row, caption in enumerate(known)}
         store_vectors(alone, Mixed(vectors, parts, minilm().name))
     for name, queries in (("captions", others[:NUM_RECALL]), ("words", short_queries(others, generator))):
         for place, about in ((path, "all"), (alone, "embedded alone")):
