@@ -260,7 +260,7 @@ class Silent:
         from watchword.server.caption_process import CaptionUpdate
 
         segment = Segment(0.0, seconds, (Caption((Word("something", 0.5, {}),), 0.5),))
-        yield CaptionUpdate(seconds, "something", Description(Path(name), seconds, "silent", (segment,)))
+        yield CaptionUpdate(seconds, "something", 0.5, Description(Path(name), seconds, "silent", (segment,)))
 
     def stop(self) -> None:
         pass

@@ -720,7 +720,7 @@ def test_finished_jobs_are_forgotten_in_time(tmp_path: Path, monkeypatch: pytest
         jobs.add(f"{number}", f"{number}.mp4", f"sha256:{number}", 1.0)
         job = jobs.begin()
         assert job is not None
-        jobs.finish(job, number, "a dog")
+        jobs.finish(job, number, "a dog", 0.5)
     assert [job.name for job in jobs.all()] == ["5", "4", "3"]
     jobs.close()
 
