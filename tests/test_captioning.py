@@ -832,7 +832,8 @@ def test_the_default_captioner_reads_eight_frames(clip: Path) -> None:
     assert 0 < found.confidence < 1
     words, frames = len(found.best.words), len(found.segments[0].geometry["appearance"].times)
     assert 1 < frames <= 8
-    assert {name: weights.shape for name, weights in found.attention.items()} == {"temporal:appearance": (words, frames, 1)}
+    shapes = {name: weights.shape for name, weights in found.attention.items()}
+    assert shapes == {"temporal:appearance": (words, frames, 1)}
 
 
 def test_the_light_captioner_speaks_with_what_is_installed_with_it(clip: Path) -> None:
