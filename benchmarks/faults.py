@@ -401,7 +401,7 @@ def carry_out(command: list[str], outputs: list[Path]) -> None:
     try:
         for descriptor, path in ((0, os.devnull), *zip((1, 2), outputs, strict=True)):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
-        sys.stdout, sys.stderr = (open(descriptor, "w", closefd=False) for descriptor in (1, 2))  # noqa: SIM115 a test has its own
+        sys.stdout, sys.stderr = (open(descriptor, "w", closefd=False) for descriptor in (1, 2))  # noqa: SIM115 - closed by the end of the process
         sys.argv = command
         watchword()
         status = 0

@@ -2,7 +2,7 @@
 
 Activations of a batch are hundreds of megabytes, freed at its end and asked for again by the next. The C library gives
 large blocks back to the system at once, which clears every page before it hands it out anew. Told to keep them, it uses
-them again. The peak of memory stays; `benchmarks/allocator.py` measures the CPU seconds.
+them again. The peak of memory is somewhat higher; `benchmarks/allocator.py` measures both.
 """
 
 import ctypes
