@@ -30,8 +30,8 @@ from watchword.decoding import beam
 from watchword.layers.packed import packed
 from watchword.losses.objective import CrossEntropy, CrossEntropySettings
 from watchword.models.soft_attention import SoftAttention, SoftAttentionConfig
+from watchword.precision import cpu_speedup
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
-from watchword.training.precision import cpu_speedup
 
 FRAMES, WIDTH, HIDDEN, EMBEDDING, ATTENTION, WORDS, LONGEST = 28, 2048, 512, 300, 256, 4000, 20
 # Share of MSVD's training captions with 1, 2, 3 ... words (48,778 captions, mean 7.1), the last: 20 and more.

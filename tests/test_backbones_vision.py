@@ -1,5 +1,6 @@
 """Networks for pictures and motion: real weights give right answers, users' checkpoints fit, bricks are exact."""
 
+import copy
 import sys
 import types
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from watchword.backbones.i3d import BRANCHES, I3D, MIXED
 from watchword.backbones.resnet import ResNet, ResNeXt3D
 from watchword.backbones.weights import load_user_weights
 from watchword.errors import WatchwordError
+from watchword.precision import CLEARLY_FASTER, cpu_speedup
 
 # --- bricks ---------------------------------------------------------------------------------------------------------
 
@@ -238,6 +240,18 @@ def test_i3d_recognises_actions(i3d: I3D, video: str, num_frames: int, size: int
     layers = i3d(square(middle, size)[None])
     assert int(i3d.classify(layers["pooled"]).argmax()) == action
     assert layers["Mixed_5c"].shape == (1, num_frames // 8, size // 32, size // 32, 1024)
+
+
+@pytest.mark.slow
+def test_i3d_in_bfloat16_has_the_same_features_but_for_rounding(i3d: I3D) -> None:
+    if cpu_speedup() < CLEARLY_FASTER:
+        pytest.skip("bfloat16 does not work on this CPU, or is slow")
+    clip = torch.randint(0, 256, (1, 16, 64, 64, 3), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    exact, rounded = i3d(clip), copy.deepcopy(i3d).to(torch.bfloat16)(clip)
+    for name, layer in exact.items():
+        assert rounded[name].dtype == torch.float32
+        assert F.cosine_similarity(layer.flatten(), rounded[name].flatten(), 0) > 0.998, name
+        assert not torch.equal(layer, rounded[name]), name
 
 
 @pytest.mark.slow

@@ -293,12 +293,15 @@ def test_the_keys_of_the_benchmarks_features_stay(tmp_path: Path) -> None:
         "audio": "1d9e1fb7",
     }
     assert BENCHMARKS["msvd"].settings == BENCHMARKS["msrvtt"].settings
-    small = BENCHMARKS["msvd_small"].streams
+    small = (*BENCHMARKS["msvd_small"].streams, "regions", "motion", "motion_grid")
     job = prepare(tmp_path, small, settings_of("msvd_small", small))
     assert {name: settings_key(job.settings(name)) for name in small} == {
         "appearance": "86041fbe",
         "appearance_grid": "87652da7",
         "appearance_layers": "87652da7",
+        "regions": "8c5ed0c3",
+        "motion": "02bbdfd8",
+        "motion_grid": "02bbdfd8",
     }
 
 

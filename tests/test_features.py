@@ -307,6 +307,7 @@ def test_equal_specs_pass_the_network_once(video: Path, monkeypatch: pytest.Monk
         ("appearance", ["appearance.backbone=resnet101"], "no package carries the weights of resnet101"),
         ("appearance", ["appearance.weights=nowhere.pth"], "cannot read the weights nowhere.pth"),
         ("motion", ["motion.backbone=i4d"], "unknown motion network 'i4d'; did you mean 'i3d'"),
+        ("motion", ["motion.backbone=resnext3d", "motion.precision=bfloat16"], "precision is a setting of .* i3d, not"),
     ],
 )
 def test_a_mistake_in_the_settings_is_reported_before_a_video_is_opened(

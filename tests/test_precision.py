@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from watchword import precision
 from watchword.config import Recipe
 from watchword.errors import WatchwordError
-from watchword.training import loop, precision
-from watchword.training.precision import choose_precision, cpu_speedup
+from watchword.precision import choose_precision, cpu_speedup
+from watchword.training import loop
 
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 SLOW = "print([1.0, 4.0])"

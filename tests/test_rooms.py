@@ -13,7 +13,7 @@ LAYERS = (
     {"errors", "types", "tensors", "documents"},
     {"config", "preferences", "atomic_io", "workers"},
     {"downloads", "text", "video", "layers", "decoding"},
-    {"backbones", "models", "metrics"},
+    {"backbones", "models", "metrics", "precision"},
     {"features", "losses"},
     {"data", "lanes"},
     {"training"},

@@ -124,7 +124,7 @@ class Convolution(nn.Module):
                 sides = zip(reversed(before), reversed(after), strict=True)  # F.pad begins with the last axis
                 values, padding = F.pad(values, [side for pair in sides for side in pair]), (0,) * self.dimensions
         name, numbers, activate = ACTIVATIONS[self.activation]
-        if FUSED is not None and values.device.type == "cpu" and values.dtype == torch.float32:
+        if FUSED is not None and values.device.type == "cpu" and values.dtype in (torch.float32, torch.bfloat16):
             once = (1,) * self.dimensions  # dilation
             return FUSED(values, weight, self.bias, padding, self.stride, once, self.groups, name, numbers, "")
         return activate(CONVOLVE[self.dimensions](values, weight, self.bias, self.stride, padding, groups=self.groups))

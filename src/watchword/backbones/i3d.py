@@ -99,22 +99,23 @@ class I3D(nn.Module):
             raise WatchwordError(f"I3D needs 8 frames of 32 x 32 pixels or more, given {tuple(clips.shape[1:4])}")
         values = clips.permute(0, 4, 1, 2, 3).float()  # (B, 3, F, H, W), channels last in memory
         values = values / 127.5 - 1 if self.channels == 3 else values.clamp(-20, 20) / 20
+        values = values.to(self.classifier.weight.dtype)  # float32, or bfloat16: half the time where the CPU has it
         found = {}
         for name, stage in self.stages.items():
             if name in POOL_BEFORE:
                 values = max_pool_same(values, *POOL_BEFORE[name])
             values = stage(values)
             if name in layers:
-                found[name] = values.permute(0, 2, 3, 4, 1)
+                found[name] = values.float().permute(0, 2, 3, 4, 1)
         # Pairs of time steps are averaged, then all pairs, as in training: the first and the last step count half.
-        steps = values.mean((3, 4))  # (B, 1024, F/8)
+        steps = values.float().mean((3, 4))  # (B, 1024, F/8)
         found["pooled"] = F.avg_pool1d(steps, min(2, steps.shape[2]), 1).mean(2)
         return found
 
     @torch.no_grad()
     def classify(self, pooled: Tensor) -> Tensor:
         """Scores of the 400 classes of Kinetics, in the alphabetical order of DeepMind's label map."""
-        return self.classifier(pooled)
+        return self.classifier(pooled.to(self.classifier.weight.dtype)).float()
 
 
 class Mixed(nn.Module):

@@ -186,9 +186,9 @@ def evaluate(
     from watchword.atomic_io import write_whole
     from watchword.cli._progress import bar
     from watchword.data.benchmarks import share_text
+    from watchword.precision import choose_precision
     from watchword.training.evaluation import Search
     from watchword.training.evaluation import evaluate as evaluate_runs
-    from watchword.training.precision import choose_precision
     from watchword.training.run import Run
 
     choose_precision(precision)  # refuses what this processor does not have

@@ -21,6 +21,7 @@ from watchword.backbones.resnet import DEPTHS, ResNet, ResNeXt3D
 from watchword.backbones.vision_transformers import CLIP_BLOCKS, IMAGE_SIZE, ClipVitB16, DinoV2S14, TinyVit5M
 from watchword.backbones.weights import WEIGHTS, load_user_weights, load_weights, weights_file
 from watchword.errors import WatchwordError, unknown
+from watchword.precision import choose_precision
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,19 @@ class Networks:
     def __init__(self, checkpoints: Mapping[str, Path], device: str = "cpu") -> None:
         self.checkpoints = checkpoints  # users' files by their sha256
         self.device = find_device(device)
-        self.built: dict[tuple[Backbone, str], nn.Module] = {}
+        self.built: dict[tuple[Backbone, str, str | None], nn.Module] = {}
 
-    def get(self, table: Mapping[str, Backbone], name: str, weights: str) -> nn.Module:
+    def get(self, table: Mapping[str, Backbone], name: str, weights: str, precision: str | None = None) -> nn.Module:
         backbone = find("network", table, name)
-        if (backbone, weights) not in self.built:
+        key = backbone, weights, precision
+        if key not in self.built:
             source = self._source(backbone, name, weights)
             if backbone.is_graph:  # onnxruntime takes arrays of the CPU, and computes where it can
-                self.built[backbone, weights] = backbone.build(source, device=self.device.type)
+                self.built[key] = backbone.build(source, device=self.device.type)
             else:
-                self.built[backbone, weights] = run_on(backbone.build(source), self.device)
-        return self.built[backbone, weights]
+                dtype: torch.dtype = getattr(torch, choose_precision(precision or "float32"))
+                self.built[key] = run_on(backbone.build(source).to(dtype), self.device)
+        return self.built[key]
 
     def _source(self, backbone: Backbone, name: str, weights: str) -> Tensors | Path:
         if name in WITHOUT_WEIGHTS or ":" in name:

@@ -215,7 +215,7 @@ class WindowSampler(ImageSampler):
 
     def prepare(self, networks: Networks) -> None:
         self.backbone = WINDOW_BACKBONES[self.spec.backbone]
-        self.network = networks.get(WINDOW_BACKBONES, self.spec.backbone, self.spec.weights)
+        self.network = networks.get(WINDOW_BACKBONES, self.spec.backbone, self.spec.weights, self.spec.precision)
 
     def times(self, timeline: Timeline) -> FloatArray:
         centres = self.instants(timeline)  # (windows,)
@@ -337,7 +337,7 @@ class FlowSampler(WindowSampler):
 
     def prepare(self, networks: Networks) -> None:
         self.backbone = FLOW_BACKBONES[self.spec.backbone]
-        self.network = networks.get(FLOW_BACKBONES, self.spec.backbone, self.spec.weights)
+        self.network = networks.get(FLOW_BACKBONES, self.spec.backbone, self.spec.weights, self.spec.precision)
 
     def judge(self, clip: Tensor) -> dict[str, Tensor]:
         motion = pixel_flow(clip)  # (frames - 1, 2, H, W)

@@ -31,12 +31,12 @@ from watchword.features.store import Store
 from watchword.losses import Loss, Material, Objective, build_loss
 from watchword.metrics import ReferenceIndex
 from watchword.models import Model, build_model
+from watchword.precision import choose_precision
 from watchword.tensors import Batch
 from watchword.text.vocabulary import Vocabulary, read_word_vectors
 from watchword.training.allocator import keep_freed_memory
 from watchword.training.curves import draw_curves
 from watchword.training.evaluation import Search, caption_videos, mean_word_loss, references_of, score_captions
-from watchword.training.precision import choose_precision
 from watchword.training.run import Run, beginning_with, not_of_this_run, pack_optimizer, unpack_optimizer
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""In which number format training computes: float32, or bfloat16 where the processor is clearly faster with it.
+"""In which number format networks compute: float32, or bfloat16 where the processor is clearly faster with it.
 
 Whether a CPU has bfloat16 cannot be asked: on some the first product ends the process with "Illegal instruction", on
 others it works but is slow. So a child process tries and measures it once, and the answer is kept for the machine.
@@ -63,7 +63,7 @@ def choose_precision(wanted: str) -> str:
         return "bfloat16"
     speedup = cpu_speedup()
     if wanted == "bfloat16" and speedup == 0:
-        raise WatchwordError("bfloat16 does not work on this CPU: set precision=float32")
+        raise WatchwordError("bfloat16 does not work on this CPU: set precision=float32, or leave precision out")
     return "bfloat16" if wanted == "bfloat16" or speedup >= CLEARLY_FASTER else "float32"
 
 
