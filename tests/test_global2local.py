@@ -164,6 +164,28 @@ def test_what_is_masked_among_the_regions_is_never_read(sampler: str) -> None:
     assert torch.equal(*outputs)
 
 
+def test_eq_9_of_a_mixture_of_frames_by_hand() -> None:
+    """A region is the mean of the frames that have it, weighed by their shares of the row; their sum weighs it too."""
+    seen = streams()
+    seen["regions"].mask[0, 0, 2:] = False  # the frame with the largest share lacks two of four regions
+    seen["regions"].mask[0, 1, 3] = False
+    model = small()
+    memory, _ = model.encode(seen)
+    query, row = torch.randn(2, 1, 8), torch.tensor([0.6, 0.3, 0.1])
+    context, local = model._attend_locally(query, row.expand(2, 1, 1, 3).clone().requires_grad_(), memory)
+    attend, regions = model.attend["regions"], memory["regions"][0]  # (G, N, D)
+    energies, means = [], []
+    for region, having in enumerate(([0, 1, 2], [0, 1, 2], [1, 2], [2])):
+        shares = row[having] / row[having].sum()
+        means.append(shares @ regions[having, region])
+        key = shares @ attend.from_value(regions[having, region])
+        asked = torch.tanh(attend.from_query(query[0, 0]) * key + attend.bias)
+        energies.append(attend.energy(asked).squeeze() + row[having].sum().log())
+    weights = torch.stack(energies).softmax(0)
+    torch.testing.assert_close(context[0, 0], weights @ torch.stack(means))
+    torch.testing.assert_close(local[0, 0].sum(0), weights)
+
+
 @pytest.mark.parametrize("sampler", ["gumbel", "argmax"])
 def test_a_video_without_regions_has_finite_gradients_and_an_empty_local_context(sampler: str) -> None:
     seen = streams()
