@@ -35,6 +35,8 @@ def small(**settings: object) -> Global2Local:
     sizes = {"hidden_size": 8, "embedding_size": 6, "feature_size": 10, "aligned_size": 7, "attention_size": 9}
     model = build_model({"name": "global2local", **sizes, "dropout": 0.0, **settings}, WIDTHS, 10)
     assert isinstance(model, Global2Local)
+    for attend in model.attend.values():
+        torch.nn.init.normal_(attend.bias)  # type: ignore[arg-type]  # 0 would hide that it is missing
     return model
 
 
