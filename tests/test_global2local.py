@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
+from benchmarks import other_videos
 from tests.conftest import noise_stream
 from tests.test_training import assert_same, recipe, weights
 from watchword.cli.main import app
@@ -18,6 +19,7 @@ from watchword.data.annotations import read_annotations
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.explain.overlay import ACCENT, INK
+from watchword.features.store import Store
 from watchword.models import build_model
 from watchword.models.global2local import Global2Local
 from watchword.research.drawn_data import write_video as write_drawn
@@ -25,6 +27,7 @@ from watchword.research.papers.side_by_side import GAP, PIXELS, choose
 from watchword.research.shapes import ShapesConfig, draw_video
 from watchword.tensors import Stream
 from watchword.training import loop
+from watchword.types import StreamArrays
 
 WIDTHS = {"appearance": 6, "motion": 4, "regions": 5}
 WORDS = torch.tensor([[[4, 5, 6], [7, 8, 4]]] * 2)
@@ -309,6 +312,29 @@ def test_frames_are_drawn_by_the_seed_so_a_run_that_is_repeated_ends_in_the_same
     settings = recipe(shapes, model={"name": "global2local", **sizes}, data=data, phases=phases, precision="float32")
     once, again = (loop.train(settings, tmp_path / name) for name in ("once", "again"))
     assert_same(weights(once.folder), weights(again.folder))
+
+
+# --- the control whose regions are another video's --------------------------------------------------------------------
+
+
+def test_a_control_gives_each_video_the_features_of_another_one_at_its_own_times(tmp_path: Path) -> None:
+    store, boxes = Store(tmp_path), np.array([[0, 0, 1, 1]], np.float32)
+    for number in range(6):
+        values = np.full((2 + number % 2, 1, 3), number, np.float32)
+        store.write(f"v{number}", "regions", StreamArrays(values, np.arange(len(values)) + number, boxes), {"seed": 9})
+    assert other_videos.write_others(store, "regions", seed=1) == 6
+    assert store.streams() == ["regions", "regions_of_others"]
+    served = set()
+    for number in range(6):
+        found = store.read(f"v{number}", "regions_of_others")
+        assert found.times.tolist() == store.read(f"v{number}", "regions").times.tolist()
+        served.add(other := int(found.values[0, 0, 0]))
+        assert other != number
+        assert found.provenance["other"] == f"v{other}"
+    assert served == set(range(6))
+    store.write("long", "regions", StreamArrays(np.ones((9, 1, 3), np.float32), np.arange(9.0), boxes), {"seed": 9})
+    with pytest.raises(WatchwordError, match="no other video has 9 time steps of regions, as long has"):
+        other_videos.others_of(store, "regions", seed=1)
 
 
 # --- Fig. 5 ----------------------------------------------------------------------------------------------------------
