@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 
 from watchword.library.database import Hit, VideoRow
 from watchword.library.library import Library
-from watchword.library.listing import Listing
+from watchword.library.query import Listing
 
 __all__ = ["Hit", "Library", "Listing", "VideoRow", "default_path"]
 

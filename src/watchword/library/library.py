@@ -27,8 +27,18 @@ from watchword.errors import WatchwordError
 from watchword.library import signatures
 from watchword.library.database import Database, Hit, VideoRow
 from watchword.library.edits import INDEXES, edit_segment, with_edits
-from watchword.library.listing import NUM_EDITED, Listing
-from watchword.library.query import NEAR, Encoder, Query, as_bytes, clean, minilm, read_vectors, selects_of
+from watchword.library.query import (
+    NEAR,
+    NUM_EDITED,
+    Encoder,
+    Listing,
+    Query,
+    as_bytes,
+    clean,
+    minilm,
+    read_vectors,
+    selects_of,
+)
 from watchword.types import Cue, Lane
 from watchword.video import shown
 

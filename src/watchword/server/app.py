@@ -25,7 +25,7 @@ from watchword.captioning.writers import LANE_WRITERS, WRITERS, Format
 from watchword.errors import WatchwordError
 from watchword.lanes import LANES
 from watchword.library import Listing, VideoRow
-from watchword.library.listing import Sort
+from watchword.library.query import Sort
 from watchword.server.auth import AccessPolicy, AuthMiddleware
 from watchword.server.draining import DrainMiddleware
 from watchword.server.editing import add_editing
