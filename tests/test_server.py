@@ -602,7 +602,7 @@ def test_a_slow_client_reads_why_it_is_refused(video: bytes, tmp_path: Path, mon
             assert b"videos are waiting already" in answer
             line.sendall(b"GET /api/about HTTP/1.1\r\nHost: localhost\r\n\r\n")  # the connection is good for more
             assert line.recv(65536).startswith(b"HTTP/1.1 200 ")
-        monkeypatch.setattr("watchword.server.draining.SILENT_SECONDS", 0.1)
+        monkeypatch.setattr("watchword.server.problems.SILENT_SECONDS", 0.1)
         with begin_upload(client, body, 1000) as line:  # sends no more: it is not waited for
             assert b"videos are waiting already" in b"".join(iter(lambda: line.recv(65536), b""))
 

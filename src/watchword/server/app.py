@@ -27,13 +27,12 @@ from watchword.lanes import LANES
 from watchword.library import Listing, VideoRow
 from watchword.library.query import Sort
 from watchword.server.auth import AccessPolicy, AuthMiddleware
-from watchword.server.draining import DrainMiddleware
 from watchword.server.editing import add_editing
 from watchword.server.export import add_export
 from watchword.server.jobs import Job
 from watchword.server.parameters import Limit, Number, Offset, Seconds, row_of
 from watchword.server.probe_pool import Busy
-from watchword.server.problems import add_error_handlers
+from watchword.server.problems import DrainMiddleware, add_error_handlers
 from watchword.server.reference import openapi_page
 from watchword.server.schemas import (
     About,
