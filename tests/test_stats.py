@@ -392,6 +392,16 @@ def test_wording_counts_words_by_what_they_are() -> None:
     assert found.among_frequent == {"verb": 1, "noun": 0}
 
 
+def test_of_frequent_words_the_first_five_are_left_out_and_the_next_twenty_verbs_and_nouns_are_shown() -> None:
+    nouns = "man woman dog cat car horse boy girl guitar piano ball road field kitchen knife".split()
+    verbs = "playing singing running eating cooking driving riding dancing walking talking cutting".split()
+    times = zip([*nouns, *verbs], range(40, 0, -1), strict=False)  # each a time less than the one before
+    said = [["a", "small", word] if word in nouns else ["is", word] for word, count in times for _ in range(count)]
+    found = pos_stats_of(said)
+    assert [word for word, _, _ in found.frequent] == [*nouns[4:], *verbs[:9]]  # `small` is the first of all
+    assert found.among_frequent == {"verb": 9, "noun": 11}
+
+
 def test_a_deciding_word_is_right_wrong_or_missing(shapes: Path) -> None:
     truth = read_truth(shapes / "truth.jsonl")
     clips = [clip for clip in read_annotations(shapes / "captions.jsonl") if truth[clip.video].facts.depends_on_order]
