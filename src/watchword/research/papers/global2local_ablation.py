@@ -68,15 +68,15 @@ def ablation_curves(
 @torch.no_grad()
 def head_names(captioner: Captioner, videos: Sequence[str]) -> list[str]:
     """The attention heads of a model, in the order of their use."""
-    heard: dict[str, None] = {}
+    found: dict[str, None] = {}
 
-    def listen(name: str, weights: Tensor, mask: Tensor) -> Tensor:
-        heard[name] = None
+    def note(name: str, weights: Tensor, mask: Tensor) -> Tensor:
+        found[name] = None
         return weights
 
     assert isinstance(captioner.model, nn.Module)
-    with filter_attention(captioner.model, listen):
+    with filter_attention(captioner.model, note):
         captioner.caption_stored(videos, beam=1)
-    if not heard:
+    if not found:
         raise WatchwordError(f"{captioner.name} has no attention to ablate")
-    return list(heard)
+    return list(found)
