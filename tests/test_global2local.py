@@ -55,7 +55,7 @@ def streams(frames: int = 9, clips: int = 9, with_regions: int = 3) -> dict[str,
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3])
-def test_regions_are_looked_at_in_as_many_frames_as_asked_those_with_the_largest_folded_weights(frames: int) -> None:
+def test_regions_are_attended_to_in_as_many_frames_as_asked_those_with_the_largest_folded_weights(frames: int) -> None:
     attention = teacher_force(small(frames=frames).eval(), streams(), WORDS, keep_attention=True).attention
     local, aligned = attention["local:regions"].sum(-1), attention["aligned:appearance"].sum(-1)
     folded = aligned.unflatten(-1, (3, 3)).mean(-1)  # Eq. 8
@@ -65,7 +65,7 @@ def test_regions_are_looked_at_in_as_many_frames_as_asked_those_with_the_largest
     assert torch.equal(chosen > 0, local > 0)
 
 
-def test_training_without_noise_says_what_testing_says() -> None:
+def test_training_without_noise_gives_what_testing_gives() -> None:
     """Products with one-hot rows and gathered features are one thing, computed twice."""
     model = small()
     memory, _ = model.eval().encode(streams())
@@ -231,7 +231,7 @@ def test_eq_4_by_hand() -> None:
 
 
 def test_eq_10_and_11_by_hand() -> None:
-    """Both layers of the GRU: [x_G, x_L, word] into the first, its output into the second, which speaks and asks."""
+    """Both layers of the GRU: [x_G, x_L, word] into the first; the second's output is the step's and the next query."""
     model = small(frames=1).eval()
     memory, state = model.encode(streams())
     assert all(tensor.abs().max() == 0 for tensor in state.values())
@@ -265,7 +265,7 @@ def test_the_first_state_may_be_made_of_the_mean_features() -> None:
     assert not torch.equal(state["hidden1"][0], state["hidden1"][1])
 
 
-def test_fewer_frames_than_asked_for_are_all_looked_at() -> None:
+def test_fewer_frames_than_asked_for_are_all_attended_to() -> None:
     seen = streams(with_regions=3)
     seen["regions"].mask[0, 1:] = False
     for model in (small(frames=3).eval(), small(frames=3).train()):
@@ -277,7 +277,7 @@ def test_fewer_frames_than_asked_for_are_all_looked_at() -> None:
     torch.testing.assert_close(one, three)  # a frame that is not there adds nothing
 
 
-def test_the_output_of_the_upper_layer_directs_the_looks() -> None:
+def test_the_output_of_the_upper_layer_directs_the_attention() -> None:
     model = small().eval()
     memory, state = model.encode(streams())
     words = torch.tensor([[4], [4]])

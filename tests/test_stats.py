@@ -190,7 +190,7 @@ def test_fusion_is_equation_12() -> None:
     torch.testing.assert_close(fuse(query, st, ts).flatten(), beta1.exp() / (beta1.exp() + beta2.exp()))
 
 
-def test_words_long_said_are_heard_beside_the_lstms_state() -> None:
+def test_earlier_words_are_attended_to_beside_the_lstms_state() -> None:
     model = small().eval()
     memory, state = model.encode(batch().streams)
     first, other = (model.step(torch.full((2, 1), word), memory, state).state for word in (4, 5))
@@ -344,7 +344,7 @@ def test_a_category_is_a_stream_of_one_hot_numbers_and_unknown_is_zeros(tmp_path
         write_categories(clips[2:], store)
 
 
-def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
+def test_a_category_changes_the_caption_and_gets_no_attention() -> None:
     torch.manual_seed(0)
     model = build_model(SMALL, {"grid": 6, "category": 3}, 8).eval()
     kinds = torch.eye(3)[:2].view(2, 1, 1, 3)
@@ -361,7 +361,7 @@ def test_a_category_changes_what_is_said_and_is_not_looked_at() -> None:
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-def test_each_word_shows_the_time_step_it_looked_at_most_and_its_hottest_location() -> None:
+def test_each_word_shows_its_time_step_with_the_largest_weight_and_the_heat_map_of_it() -> None:
     attention = np.zeros((2, 3, 4))
     attention[0, 2, 1], attention[0, 0, 0] = 0.7, 0.3
     attention[1, 1, 3] = 1
