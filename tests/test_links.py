@@ -118,6 +118,15 @@ def test_code_in_prose_has_the_names_of_this_version(document: Path) -> None:
             assert "NAME" in name or any(file.endswith(f"/{name}") for file in FILES), code
 
 
+@pytest.mark.parametrize("document", sorted(ROOT.glob("docs/papers/*.md")), ids=lambda path: path.name)
+def test_names_of_code_on_a_papers_page_are_in_the_source(document: Path) -> None:
+    """Functions, classes and settings between backquotes: `Fusion`, `Stats.step`, `location_weights`."""
+    files = [path for folder in ("src", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    known = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+    named = re.findall(r"`([A-Za-z_][\w.]*)`", FENCE.sub("", document.read_text("utf-8")))
+    assert not [code for code in named if not set(code.split(".")) <= known | {"py"}]
+
+
 def old_commands() -> set[str]:
     """Names of version 0.1 that are no name of anything else now."""
     return {old for old, new in RENAMED_COMMANDS.items() if new != f"research {old}"} - {"kinds", "order"}
