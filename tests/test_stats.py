@@ -459,6 +459,7 @@ def test_from_videos_to_figures_by_the_commands(tmp_path: Path, monkeypatch: pyt
     ):
         done = CliRunner().invoke(app, [str(word) for word in words])
         assert done.exit_code == 0, done.output
+        assert "…" not in done.output, "a table is cut off"
     assert (tmp_path / "words.png").stat().st_size > 1000
     assert (tmp_path / "heat.png").stat().st_size > 1000
 

@@ -13,6 +13,7 @@ import typer
 from watchword.errors import WatchwordError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from watchword.captioning.captioner import Captioner
@@ -82,6 +83,13 @@ def score_table(rows: Mapping[str, Mapping[str, float]], title: str) -> "Table":
     for name, scores in rows.items():
         table.add_row(name, *(f"{100 * scores[key]:.1f}" if key in scores else "-" for key in SCORES))
     return table
+
+
+def wide_console() -> "Console":
+    """For wide tables: 120 columns and more. A pipe counts as 80 wide, which would cut numbers."""
+    from rich.console import Console
+
+    return Console(width=max(Console().width, 120))
 
 
 def print_message(line: str) -> None:

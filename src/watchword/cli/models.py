@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watchword.cli._shared import Json
+from watchword.cli._shared import Json, wide_console
 from watchword.downloads import PackagedFile, fetch
 from watchword.errors import unknown
 
@@ -60,7 +60,6 @@ def packaged_files() -> dict[str, tuple[PackagedFile, ...]]:
 @weights.command("list")
 def list_weights() -> None:
     """List all files: package, licence, size, sha256, and whether they are installed."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -71,7 +70,7 @@ def list_weights() -> None:
             size = f"{packaged.size / 1e6:.1f} MB"
             where = "yes" if packaged.path.exists() else "installed" if _is_installed(packaged) else "no"
             table.add_row(name, packaged.package, packaged.licence, size, packaged.sha256[:12], where)
-    Console(width=max(Console().width, 120)).print(table)  # a pipe counts as 80 wide, which would cut the hashes
+    wide_console().print(table)
 
 
 @weights.command("get")

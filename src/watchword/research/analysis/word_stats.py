@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from watchword.cli._shared import Json
+from watchword.cli._shared import Json, wide_console
 from watchword.errors import WatchwordError
 from watchword.research.charts import new_figure, save_figure
 
@@ -47,7 +47,6 @@ def vocab_stats(
 
     watchword research vocab-stats runs/cross_entropy runs/information
     """
-    from rich.console import Console
     from rich.table import Table
 
     from watchword.data.annotations import read_annotations
@@ -85,7 +84,7 @@ def vocab_stats(
             percent = key in ("rare_share", "rare_recall")
             shown.append(f"{value:.1%}" if percent else f"{value:.2f}" if isinstance(value, float) else f"{value:,}")
         table.add_row(name, *shown)
-    Console().print(table)
+    wide_console().print(table)
 
 
 AGREED = 0.5  # share of a video's references with a word, from which on a caption should have it
@@ -276,7 +275,6 @@ def pos_stats(
 
     watchword research pos-stats runs/st runs/ts runs/stats --split test --output words.png
     """
-    from rich.console import Console
     from rich.table import Table
 
     from watchword.text.ptb import tokenise
@@ -299,7 +297,7 @@ def pos_stats(
         among = one.among_frequent
         frequent = (f"{among[part]} of {len(one.frequent)}" for part in ("verb", "noun"))
         table.add_row(name, *shares, str(one.different_words), *frequent)
-    Console().print(table)
+    wide_console().print(table)
 
 
 def draw_parts(found: dict[str, PosStats]) -> "Figure":

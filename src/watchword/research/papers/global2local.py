@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import Beam, Json, LengthPower
+from watchword.cli._shared import Beam, Json, LengthPower, wide_console
 from watchword.errors import WatchwordError
 from watchword.research.charts import new_figure, save_figure
 
@@ -32,7 +32,6 @@ def attention_ablation(
     watchword research attention-ablation runs/g2l --split test --output ablation.png
     """
     wanted = _shares(shares)
-    from rich.console import Console
     from rich.table import Table
 
     from watchword.atomic_io import write_whole
@@ -62,7 +61,7 @@ def attention_ablation(
     table = Table("head", *(f"{share:g}" for share in wanted), title=title, title_justify="left")
     for name, ratios in curves.ratios(metric).items():
         table.add_row(name, *(f"{ratio:.2f}" for ratio in ratios))
-    Console().print(table)
+    wide_console().print(table)
 
 
 def _shares(text: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchword.cli._shared import Beam, Json, Videos
+from watchword.cli._shared import Beam, Json, Videos, wide_console
 from watchword.errors import WatchwordError, unknown
 from watchword.research.charts import save_picture
 
@@ -99,7 +99,6 @@ def branches(
 
     watchword research branches runs/msvd_stats --split test
     """
-    from rich.console import Console
     from rich.table import Table
 
     from watchword.captioning.captioner import Captioner
@@ -114,12 +113,15 @@ def branches(
         print(json.dumps({name: [asdict(one) for one in rows] for name, rows in found.items()}))
         return
     headings = ("stream", "words", "ST", "deviation", "largest", "effective", "time steps", "rising", "rank")
-    table = Table("", *headings, title=f"{split}: the branches of STaTS", title_justify="left")
+    table = Table(title=f"{split}: the branches of STaTS", title_justify="left")
+    for heading in ("", *headings):
+        is_name = heading in ("", "stream")
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
     for name, rows in found.items():
         for one in rows:
             first, *numbers = asdict(one).values()
             table.add_row(name, first, *("-" if value is None else f"{value:.4g}" for value in numbers))
-    Console().print(table)
+    wide_console().print(table)
 
 
 def branches_of(captioner: "Captioner", captions: "Sequence[Hypothesis]") -> list[Branches]:
