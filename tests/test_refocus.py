@@ -388,10 +388,11 @@ def schedule(data: Path, **changes: Any) -> Recipe:
             "max_time_steps": 8,
         },
         "model": SMALL | {"dropout": 0.2},
+        "selection": {"by": "val_loss"},
         "phases": [
             {"epochs": 1, "loss": {"name": "first_pass"}} | common,
             {"epochs": 2, "loss": {"name": "refocusing"}, "forget_best": True} | common,
-            # it learns nothing: were the best of the joint phase still the best, the last phase would begin with it
+            # it learns nothing and is worse than the joint phase, whose best weights must not be those of the last one
             {"epochs": 1, "loss": {"name": "fixed_focus"}, "begin": "best"} | common | {"learning_rate": 1e-9},
             {
                 "epochs": 1,
@@ -417,6 +418,7 @@ def test_the_schedule_of_the_paper_runs_through(whole: Run) -> None:
     rows = [json.loads(line) for line in (whole.folder / "log.jsonl").read_text().splitlines()]
     assert [row["phase"] for row in rows] == [0, 1, 1, 2, 3]
     assert rows[1]["better"] == 0 < rows[2]["better"] < 1
+    assert rows[3]["val_loss"] > rows[2]["val_loss"]
     last = load_file(whole.folder / "last.safetensors")
     found = whole.model()
     assert isinstance(found, Refocus)

@@ -294,6 +294,16 @@ def test_early_stopping_waits_as_long_as_it_was_told(shapes: Path, tmp_path: Pat
     assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("forget", [True, False])
+def test_a_phase_may_forget_the_best_weights_of_the_phases_before(shapes: Path, tmp_path: Path, forget: bool) -> None:
+    phases = [{"epochs": 1, "learning_rate": 0.01}, {"epochs": 1, "learning_rate": 1.0, "forget_best": forget}]
+    run = loop.train(recipe(shapes, phases=phases, selection={"by": "val_loss"}), tmp_path / "run")
+    first, second = log_rows(run.folder)
+    assert second["val_loss"] > first["val_loss"]
+    name = "to_words.weight"
+    assert torch.equal(run.model().state_dict()[name], weights(run.folder)[f"model.{name}"]) == forget
+
+
 def test_what_was_best_before_a_phase_survives_a_kill_in_its_first_epoch(shapes: Path, tmp_path: Path) -> None:
     """The first epoch of a phase may replace the best weights that the phase began with."""
     phases = [{"epochs": 2, "learning_rate": 0.02}, {"epochs": 2, "learning_rate": 0.01, "begin": "best"}]
