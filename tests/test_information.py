@@ -13,7 +13,7 @@ from watchword.losses import Material, build_loss
 from watchword.losses.information import Information, importances
 from watchword.models import MODELS, build_model
 from watchword.tensors import BOS, EOS, PAD, UNK, Batch
-from watchword.text.vocabulary import Vocabulary, count_words
+from watchword.text.vocabulary import SPECIALS, Vocabulary, count_words
 from watchword.training import loop
 
 VOCABULARY = Vocabulary(["a", "dog", "runs", "cat"])  # 4, 5, 6, 7
@@ -79,10 +79,31 @@ def test_videos_are_known_by_name_wherever_they_stand_in_a_batch() -> None:
     torch.testing.assert_close(found, torch.tensor([9 / 16 * log(3), log(3 / 2), 0.0]))
 
 
-def test_as_a_control_every_video_has_the_importances_of_the_next() -> None:
-    words = torch.tensor([5, 7, 6, 5])  # dog and cat of v, runs of w, dog of x
-    found = information(permute=True).of_words(words, torch.tensor([0, 0, 1, 2]), BATCH)
-    torch.testing.assert_close(found, torch.tensor([0.0, log(3 / 2), 0.0, 9 / 16 * log(3)]))  # v has w's, w x's, x v's
+def test_as_a_control_every_video_has_the_importances_of_another() -> None:
+    words, videos = torch.tensor([5, 6, 7] * 3), torch.tensor([0] * 3 + [1] * 3 + [2] * 3)  # dog, runs, cat of each
+    own = information().of_words(words, videos, BATCH).view(3, 3)
+    permuted = information(permute=True).of_words(words, videos, BATCH).view(3, 3)
+    assert sorted(permuted.tolist()) == sorted(own.tolist())
+    assert not (permuted == own).all(1).any()
+
+
+def test_the_other_video_is_drawn_and_is_the_same_in_every_run() -> None:
+    """Neighbours in the captions' file are often clips of one source."""
+    videos = [f"v{number}" for number in range(60)]
+    material = Material(Vocabulary(videos), {video: [video] for video in videos}, num_words=60, max_words=5)
+    own = torch.arange(60) + len(SPECIALS)  # each video's only word
+    batch = Batch(tuple(videos), STREAMS, torch.zeros(60, 1, 1, dtype=torch.long))
+
+    def others() -> torch.Tensor:
+        loss = build_loss({"name": "information", "permute": True}, material)
+        assert isinstance(loss, Information)
+        found = [loss.of_words(own, torch.full((60,), video), batch) for video in range(60)]
+        return torch.stack(found).argmax(1)  # whose word weighs most for each video
+
+    assert sorted(others().tolist()) == list(range(60))
+    assert (others() != torch.arange(60)).all()
+    assert (others() == (torch.arange(60) + 1) % 60).sum() < 10
+    assert torch.equal(others(), others())
 
 
 def test_punctuation_alone_is_no_caption() -> None:

@@ -17,6 +17,7 @@ said of all videos); UNK is never a target here (`CrossEntropy`), so the words u
 of the weights is not divided out (Eq. 8 is a sum): the gradient grows with lambda.
 """
 
+import random
 from collections.abc import Mapping
 from math import log
 
@@ -33,7 +34,7 @@ from watchword.text.vocabulary import WordCounts, videos_with
 class InformationSettings(CrossEntropySettings):
     gamma: float = Field(2.0, ge=0)  # Sec. 4.2: how much the relevance counts beside the information content
     trade_off: float = Field(0.5, ge=0)  # Sec. 4.2, lambda
-    permute: bool = False  # ours, as a control: every video has the importances of another
+    permute: bool = False  # ours, as a control: every video has the importances of another, drawn at random
 
 
 class Information(CrossEntropy):
@@ -50,7 +51,8 @@ class Information(CrossEntropy):
         self.number = {video: number for number, video in enumerate(material.references)}
         found = importances(material.word_counts, settings.gamma)
         if settings.permute:
-            videos = list(found)
+            # not the next in the file: clips of one source stand side by side there and share their words
+            videos = random.Random(0).sample(list(found), len(found))
             found = {video: found[other] for video, other in zip(videos, [*videos[1:], videos[0]], strict=True)}
         # a sorted list of (video, word) keys: a table of all videos and all words would be a thousand times as big
         table = {
