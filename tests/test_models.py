@@ -41,6 +41,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "hierarchical ta_b2": {"variant": "ta_b2", "objects": "appearance", "attention_size": 16, "feature_size": 5},
     "hierarchical ha": {"variant": "ha", "objects": "appearance", "attention_size": 16},
     "refocus attention": {"variant": "attention", "spatial": "appearance", "audio": "motion"},
+    "refocus bigru": {"variant": "bigru", "spatial": "appearance", "audio": "motion"},
     "refocus kbigru": {"variant": "kbigru", "spatial": "appearance", "audio": "motion"},
     "refocus kbigru_all": {"variant": "kbigru_all", "spatial": "appearance", "audio": "motion"},
     "refocus vre": {"variant": "vre", "spatial": "appearance", "audio": "motion"},

@@ -90,7 +90,9 @@ def test_a_plain_bidirectional_gru_reads_from_both_ends() -> None:
     for video, length in enumerate(LENGTHS):
         back, on = gru.to_first(frames[video, :length].flip(0))[1], gru.to_last(frames[video, :length])[1]
         torch.testing.assert_close(found[video : video + 1], gru.combine(torch.cat([back, on], -1)).tanh())
-    assert isinstance(vre(variant="bigru").encoder.read, BidirectionalGRU)
+    model = vre(variant="bigru")
+    assert isinstance(model.encoder.read, BidirectionalGRU)
+    assert not model.spatial  # V^f alone, as kbigru
 
 
 def test_the_second_pass_may_read_from_the_middle_or_from_a_random_frame() -> None:
@@ -222,6 +224,9 @@ def test_the_reward_of_a_caption_is_remembered_until_it_comes_again() -> None:
     _, better = loss.reward(batch(), losses.detach())
     torch.testing.assert_close(better, torch.tensor([[0, 0.5], [-0.25, 0], [0, 0]]), atol=1e-6, rtol=0)
     torch.testing.assert_close(loss.rewards, kept, equal_nan=True)
+    loss.rewards[1] -= 0.5
+    loss.rewards[3] += 0.25
+    assert float(loss(model, batch(), 0.0).shown["better"]) == pytest.approx(1 / 5)  # a share of the captions
 
 
 def test_a_better_key_frame_becomes_likelier_and_a_worse_one_less_likely() -> None:

@@ -19,7 +19,6 @@ fc6. Without the fully connected layers F is any number, such as that of a whole
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from watchword.backbones.blocks import Checkpoint, Convolution, frozen, max_pool_same
 from watchword.backbones.formats import Tensors
@@ -39,11 +38,11 @@ CONVOLUTIONS = (  # by the pool that follows: name, inputs, outputs
 def pooled(values: Tensor, number: int) -> Tensor:
     """pool1 to pool5, (B, C, F, H, W).
 
-    The fifth makes 4 x 4 of 7 x 7 as Caffe does: rounded up without padding before, so the last cells have one row or
+    Rounded up without padding before, as Caffe does: the fifth makes 4 x 4 of 7 x 7, whose last cells have one row or
     column.
     """
     step = (1, 2, 2) if number == 1 else (2, 2, 2)
-    return F.max_pool3d(values, step, step, ceil_mode=True) if number == 5 else max_pool_same(values, step, step)
+    return max_pool_same(values, step, step)
 
 
 class C3D(nn.Module):
