@@ -18,7 +18,7 @@ from watchword.errors import WatchwordError
 from watchword.layers.alignment import ConvolutionAlignment, HypercolumnAlignment, PoolingAlignment, StackingAlignment
 from watchword.models import build_model
 from watchword.models.dual_afr import DualAFR
-from watchword.research.papers.dual_afr import by_kind, on_subject
+from watchword.research.papers.dual_afr import by_kind, on_subject, parts_of
 from watchword.research.papers.dual_afr_figure import WordAttention, draw_words, strongest_locations
 from watchword.research.shapes.folder import write_shapes
 from watchword.research.shapes.videos import ShapesConfig
@@ -347,8 +347,11 @@ def test_kinds_of_words_have_the_mean_of_their_layers() -> None:
     captions = [Hypothesis("a", ("a", "striped", "circle"), 0.0), Hypothesis("b", ("the", "dotted", "night"), 0.0)]
     weights = [np.array([[0, 0], [1.0, 0], [0.2, 0.8]]), np.array([[0, 0], [0.5, 0.5], [0, 1.0]])]
     found = by_kind(captions, weights, drawn=True)
-    assert found["texture"] == {"words": 2, "weights": [0.75, 0.25]}
-    assert found["scene"]["weights"] == [0, 1]
+    assert found["texture"] == {"words": 2, "weights": [0.75, 0.25], "depth": 1.25, "error": 0.25}
+    assert (found["scene"]["weights"], found["scene"]["depth"]) == ([0, 1], 2)
+    assert parts_of("a dog and the cat sit on it".split()) == (
+        "article noun other article noun verb preposition other".split()
+    )
     assert by_kind(captions[:1], weights[:1], drawn=False)["noun"]["weights"] == [0.2, 0.8]
 
 

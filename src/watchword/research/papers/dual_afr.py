@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from watchword.research.shapes import Truth
     from watchword.types import FloatArray, Hypothesis
 
+ARTICLES = ("a", "an", "the")
 OF_THE_SUBJECT = ("object", "colour", "texture", "size")  # kinds of words that describe the subject
 PIXELS = 150
 
@@ -94,22 +95,41 @@ def names_of(captioner: "Captioner") -> list[str]:
 def by_kind(
     captions: "Sequence[Hypothesis]", weights: "Sequence[FloatArray]", drawn: bool
 ) -> dict[str, dict[str, Any]]:
-    """Kind of word -> its count and mean weights (L,); first words, which read no layer, are left out.
+    """Kind of word -> its count, its mean weights (L,), and its depth; first words, which read no layer, are left out.
 
+    The depth is the mean of the layers' numbers, from 1, by their weights; its standard error is over videos.
     `drawn`: kinds of the drawn videos' lexicon (texture is fine detail, scene the whole picture), else parts of speech.
     """
     import numpy as np
 
+    from watchword.metrics.statistics import mean_of_ratio
     from watchword.research.shapes.grammar import kind_of
-    from watchword.text.parts_of_speech import parts_of_speech
 
-    rows: dict[str, list[FloatArray]] = {}
+    rows: dict[str, dict[str, list[FloatArray]]] = {}  # kind -> video -> weights of its words
     for caption, own in zip(captions, weights, strict=True):
-        kinds = [kind_of(word) for word in caption.words] if drawn else parts_of_speech(caption.words)
+        kinds = [kind_of(word) for word in caption.words] if drawn else parts_of(caption.words)
         for kind, row in list(zip(kinds, own, strict=True))[1:]:
-            rows.setdefault(kind, []).append(row)
-    ordered = sorted(rows, key=lambda kind: -len(rows[kind]))
-    return {kind: {"words": len(rows[kind]), "weights": np.mean(rows[kind], 0).tolist()} for kind in ordered}
+            rows.setdefault(kind, {}).setdefault(caption.video, []).append(row)
+    found = {}
+    for kind, videos in rows.items():
+        every = np.array([row for own in videos.values() for row in own])  # (words, L)
+        numbers = np.arange(1, every.shape[1] + 1)
+        depths = np.array([(np.array(own) @ numbers).sum() for own in videos.values()])  # sums over a video's words
+        depth, error = mean_of_ratio(depths, np.array([len(own) for own in videos.values()], float))
+        found[kind] = {"words": len(every), "weights": every.mean(0).tolist(), "depth": depth, "error": error}
+    return dict(sorted(found.items(), key=lambda item: -item[1]["words"]))
+
+
+def parts_of(words: Sequence[str]) -> list[str]:
+    """Parts of speech; articles and prepositions, which Pu et al. set against nouns, stand apart from other words."""
+    from watchword.text.parts_of_speech import PREPOSITIONS, parts_of_speech
+
+    def kind_of(word: str, part: str) -> str:
+        if part != "other":
+            return part
+        return "article" if word in ARTICLES else "preposition" if word in PREPOSITIONS else part
+
+    return [kind_of(word, part) for word, part in zip(words, parts_of_speech(words), strict=True)]
 
 
 def true_locations(
@@ -172,9 +192,11 @@ def print_table(found: dict[str, Any], split: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("words", "count", *found["layers"], title=f"{split}: mean weight of each layer", title_justify="left")
+    title = f"{split}: mean weight of each layer"
+    table = Table("words", "count", *found["layers"], "depth", title=title, title_justify="left")
     for kind, row in found["kinds"].items():
-        table.add_row(kind, f"{row['words']:,}", *(f"{weight:.3f}" for weight in row["weights"]))
+        depth = f"{row['depth']:.3f} +- {row['error']:.3f}"
+        table.add_row(kind, f"{row['words']:,}", *(f"{weight:.3f}" for weight in row["weights"]), depth)
     Console().print(table)
     share, chance = (found.get("grounding", {}).get(name) for name in ("attention", "chance"))
     if share is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -9,14 +10,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from watchword.captioning.captioner import Captioner
+from watchword.data.dataset import pad_captions
 from watchword.errors import WatchwordError
 from watchword.explain.overlay import ACCENT, BAR, FAINT, INK, PAPER
 from watchword.models.dual_afr import DualAFR
-from watchword.tensors import PAD
+from watchword.tensors import EOS
 from watchword.types import FloatArray, Hypothesis
 
 GAP, CHART, TEXT = 8, 64, 44  # pixels
-BATCH_SIZE = 32
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,8 @@ def layer_weights(captioner: Captioner, captions: Sequence[Hypothesis]) -> list[
     if not isinstance(model, DualAFR) or len(model.layers) < 2:
         raise WatchwordError("layers are chosen by the model dual_afr, in a variant that has several: soft, hard, ...")
     found: list[FloatArray] = []
-    for start in range(0, len(captions), BATCH_SIZE):
-        some = captions[start : start + BATCH_SIZE]
-        tokens = torch.full((len(some), 1, max(1, *(len(caption.words) for caption in some))), PAD)
-        for row, caption in enumerate(some):
-            tokens[row, 0, : len(caption.words)] = torch.tensor(captioner.vocabulary.encode(caption.words))
-        weights = model.layer_weights(captioner.features.read([caption.video for caption in some]), tokens)
-        found += [np.asarray(weights[row, 0, : len(caption.words)]) for row, caption in enumerate(some)]
+    for video, own in groupby(captions, key=lambda caption: caption.video):  # maps are transformed once a video
+        tokens = [np.array([*captioner.vocabulary.encode(caption.words), EOS], np.int64) for caption in own]
+        weights = model.layer_weights(captioner.features.read([video]), pad_captions([tokens]))[0]  # (S, T, L)
+        found += [np.asarray(row[: len(words) - 1]) for row, words in zip(weights, tokens, strict=True)]
     return found
