@@ -370,6 +370,13 @@ def test_captions_of_runs_and_people_stand_below_the_frames_of_a_video(
     assert np.flatnonzero(runs).max() < GAP + PIXELS + np.flatnonzero(people).max(), "people stand last"
 
 
+def test_captions_side_by_side_are_a_table_too(evaluated: list[Path]) -> None:
+    command = ["research", "side-by-side", *map(str, evaluated), "--markdown", "--count", "1", "--references", "1"]
+    head, rule, row = CliRunner().invoke(app, command, catch_exceptions=False).stdout.splitlines()
+    assert head.split(" | ")[1:-1] == [run.name for run in evaluated]
+    assert len({line.count("|") for line in (head, rule, row)}) == 1
+
+
 def test_captions_side_by_side_are_data_too(evaluated: list[Path], shapes: Path) -> None:
     command = ["research", "side-by-side", *map(str, evaluated), "--json", "--references", "3"]
     (found,) = json.loads(CliRunner().invoke(app, command).output)

@@ -43,6 +43,7 @@ def side_by_side(
     output: Annotated[Path, typer.Option("--output", "-o", help="The figure, .png or .jpg.")] = Path(
         "side-by-side.png"
     ),
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of the captions; draw nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Draw frames of videos with the captions of several runs, and of people, below them.
@@ -67,6 +68,9 @@ def side_by_side(
     found = [compare(name, said, people, references) for name in choose(said, people, video or [], count, seed)]
     if as_json:
         print(json.dumps([asdict(one) for one in found]))
+        return
+    if markdown:
+        print(table_of(found))
         return
     files = [video_path(one.video, captions_path(data), videos) for one in found]
     check_outputs([output], files)
@@ -99,6 +103,13 @@ def compare(
     video: str, said: Mapping[str, Mapping[str, str]], people: Mapping[str, Sequence[str]], references: int
 ) -> Compared:
     return Compared(video, {run: captions[video] for run, captions in said.items()}, tuple(people[video][:references]))
+
+
+def table_of(found: Sequence[Compared]) -> str:
+    """In Markdown, a row for each video."""
+    rows = [["video", *found[0].captions, PEOPLE], ["---"] * (len(found[0].captions) + 2)]
+    rows += [[one.video, *one.captions.values(), "; ".join(one.references)] for one in found]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def draw(found: Sequence[Compared], pictures: "Sequence[Frames]") -> "Image":
