@@ -1,17 +1,25 @@
 """The multi-sample bound against all choices there are: a case small enough to enumerate."""
 
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.conftest import noise_stream
+from watchword.config import Data
 from watchword.errors import WatchwordError
+from watchword.features.store import Store
 from watchword.losses.multi_sample import MultiSample, MultiSampleSettings, advantages, bound, draw_along
 from watchword.models import build_model
 from watchword.models.dual_afr import Draw, DualAFR
 from watchword.tensors import BOS, EOS, PAD, Batch
+from watchword.text.vocabulary import Vocabulary
+from watchword.training.evaluation import video_losses
+from watchword.types import Clip, StreamArrays
 
 CAPTION = torch.tensor([[[BOS, 5, 6, EOS]]])  # the second and the third word look at something
 
@@ -144,6 +152,25 @@ def test_the_bound_of_each_video_is_that_of_its_captions() -> None:
     values, words = loss.of_videos(model, batch, 0.0)
     torch.testing.assert_close(values.sum(), whole.total)
     assert words.tolist() == [3]
+
+
+def test_what_is_reported_of_a_run_is_the_bound_and_not_the_likelihood_along_one_path(tmp_path: Path) -> None:
+    model, batch = model_of("both")
+    likelihood, choice = all_choices(model, batch, "both")
+    marginal, likeliest = (likelihood + choice).logsumexp(0).item(), likelihood[choice.argmax()].item()
+    store = Store(tmp_path)
+    for name, stream in batch.streams.items():
+        arrays = StreamArrays(*(part[0].numpy() for part in (stream.values.float(), stream.times, stream.boxes)))
+        store.write("a", name, arrays, {})
+    run: Any = SimpleNamespace(
+        recipe=SimpleNamespace(data=Data(captions=tmp_path, store=tmp_path, streams=("low", "deep"))),
+        vocabulary=Vocabulary(["one", "two", "three", "four"]),
+        model=lambda: model.float(),
+    )
+    losses, words = video_losses(run, [Clip("a", "val", ("two three",) * 400)])
+    assert words.tolist() == [1200]
+    assert losses[0] / 400 == pytest.approx(-marginal, abs=0.02)
+    assert abs(likeliest - marginal) > 0.05
 
 
 def test_every_attention_learns_by_the_bound() -> None:
