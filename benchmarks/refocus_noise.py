@@ -20,7 +20,7 @@ from watchword.features.store import Store
 from watchword.layers.attention import ProductAttention, time_step_means
 from watchword.losses.refocus import key_frame_loss
 from watchword.models.refocus import Refocus
-from watchword.research.shapes import read_truth
+from watchword.research.shapes import read_events
 from watchword.training import Run
 
 SEEDS, EPOCHS, VIDEOS, CAPTIONS, RATE, BETA = 8, 7, 8, 6, 2e-3, 0.03
@@ -36,7 +36,7 @@ def main() -> None:
     arguments.add_argument("truth", type=Path)
     asked = arguments.parse_args()
     torch.set_num_threads(1)
-    run, truth = Run(asked.run), read_truth(asked.truth)
+    run, truth = Run(asked.run), read_events(asked.truth)
     model, data = run.model(), run.recipe.data
     assert isinstance(model, Refocus)
     features = Features(Store(store_path(data)), data)
@@ -48,7 +48,7 @@ def main() -> None:
             lengths = real.sum(1)
             parts[split] = videos, frames, model.encoder.first(frames, lengths, lengths // 2, None)[1]
     (_, frames, seen), (videos, test_frames, test_seen) = parts["train"], parts["test"]
-    events = [truth[video].event for video in videos]
+    events = [truth[video] for video in videos]
 
     def inside(log_alpha: Tensor) -> float:
         return float(np.mean([a <= key < b for key, (a, b) in zip(log_alpha.argmax(1).tolist(), events, strict=True)]))

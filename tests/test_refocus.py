@@ -14,8 +14,11 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from tests.conftest import noise_stream
+from watchword.captioning.captioner import Captioner
 from watchword.cli.main import app
 from watchword.config import Recipe, find_recipe, read_recipe
+from watchword.data.annotations import read_annotations
+from watchword.data.benchmarks import read_clips
 from watchword.data.dataset import Features
 from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
@@ -28,11 +31,12 @@ from watchword.models import build_model
 from watchword.models.refocus import Refocus, locations_of
 from watchword.research.papers.refocus import shares
 from watchword.research.papers.refocus_figure import Passes, Strip, draw_strips, shown_frames
-from watchword.research.shapes import ShapesConfig, read_truth, write_shapes
+from watchword.research.papers.refocus_key_frames import KeyFrameLosses, gains, losses_by_key_frame
+from watchword.research.shapes import ShapesConfig, read_events, read_truth, write_shapes
 from watchword.tensors import BOS, EOS, PAD, Batch, Stream
 from watchword.text.vocabulary import Vocabulary
 from watchword.training import Run, loop
-from watchword.types import Hypothesis
+from watchword.types import Hypothesis, StreamArrays
 
 LENGTHS = [6, 4, 1]
 SMALL = {"name": "refocus", "hidden_size": 16, "embedding_size": 16, "attention_size": 8, "dropout": 0.0}
@@ -103,6 +107,18 @@ def test_the_second_pass_may_read_from_the_middle_or_from_a_random_frame() -> No
     assert keys.bincount(minlength=6).min() > 2
     part = {"appearance": Stream(*(tensor[7:9] for tensor in vars(seen["appearance"]).values()))}
     assert torch.equal(model.eval().encode_passes(part)[3], keys[7:9])
+
+
+def test_the_second_pass_reads_from_a_given_key_frame() -> None:
+    model = vre().eval()
+    _, states, relevance, chosen = model.encode_passes(streams())
+    for key in (chosen, torch.tensor([5, 3, 0])):
+        _, given, same, found = model.encode_passes(streams(), key)
+        assert torch.equal(found, key)
+        assert torch.equal(same, relevance)
+        torch.testing.assert_close(given["video"][:, 0], states["video"][:, 0])
+        changed = ~torch.isclose(given["video"][:, 1], states["video"][:, 1], atol=1e-6).all(1)
+        assert torch.equal(changed, key != chosen)
 
 
 def test_the_first_key_frame_is_the_tenth_of_twenty() -> None:
@@ -524,21 +540,26 @@ def test_the_recipe_holds_the_schedule_of_the_paper(benchmark: str) -> None:
 
 
 def test_shares_count_the_event_its_border_the_middle_and_chance(search: Path) -> None:
-    truth = read_truth(search / "truth.jsonl")
-    video = next(iter(truth))
-    start, end = truth[video].event
+    events = read_events(search / "truth.jsonl")
+    assert events == {video: truth.event for video, truth in read_truth(search / "truth.jsonl").items()}
+    video = next(iter(events))
+    start, end = events[video]
 
     def looks(key: int) -> Passes:
         return Passes(
             video, np.arange(16.0), 8, key, np.ones(16) / 16, Hypothesis(video, (), 0), Hypothesis(video, (), 0)
         )
 
-    inside = shares([looks(start)], truth)
+    inside = shares([looks(start)], events)
     assert inside["event_key"] == inside["event_or_border_key"] == 1
     assert inside["event_chance"] == pytest.approx((end - start) / 16)
     assert inside["event_middle"] == float(start <= 8 < end)
-    beside = shares([looks(end if end < 16 else start - 1)], truth)
+    beside = shares([looks(end if end < 16 else start - 1)], events)
     assert (beside["event_key"], beside["event_or_border_key"]) == (0, 1)
+    assert inside["event_ends_key"] == 1 > beside["event_ends_key"]
+    assert beside["after_event_key"] + beside["before_event_key"] == 1
+    assert shares([looks(15)], None)["video_ends_key"] == 1
+    assert shares([looks(14)], None)["video_ends_chance"] == 2 / 16
 
 
 def test_key_frames_are_always_among_the_frames_that_are_shown() -> None:
@@ -548,6 +569,84 @@ def test_key_frames_are_always_among_the_frames_that_are_shown() -> None:
         frames = shown_frames(32, (16, key), 8)
         assert {16, key} <= set(frames)
         assert len(frames) == len(set(frames)) == 8
+
+
+# --- what another key frame would gain -------------------------------------------------------------------------------
+
+
+def test_references_are_scored_with_every_frame_as_the_key_frame(whole: Run) -> None:
+    captioner = Captioner.load(whole.folder)
+    clip = read_clips(whole.recipe.data).split("train")[0]
+    found = losses_by_key_frame(captioner, clip)
+    assert found.losses.shape == (8, len(clip.captions))
+    assert found.middle == 4
+    forced = captioner.teacher_force([clip])
+    np.testing.assert_allclose(found.losses[found.key], [-caption.score for caption in forced], rtol=1e-4)
+    assert np.ptp(found.losses, axis=0).max() > 0, "the key frame makes a difference"
+    assert found.words == pytest.approx(np.mean([len(caption.words) + 1 for caption in forced]))
+
+
+def test_a_key_frame_that_all_references_prefer_is_found_and_noise_gains_nothing() -> None:
+    random = np.random.default_rng(1)
+    better = random.normal(size=(1, 40)).repeat(6, 0)
+    better[5] -= 1.5
+    clear = gains(
+        [KeyFrameLosses("a", better, 3, 5, 8.0), KeyFrameLosses("b", better, 3, 0, 8.0)], {"a": (4, 6), "b": (4, 6)}
+    )
+    assert clear["oracle"] == pytest.approx((1.5, 0))
+    assert clear["chosen"][0] == pytest.approx(0.75)
+    assert clear["random"][0] == pytest.approx(0.25)
+    assert clear["event"][0] == clear["ends"][0] == clear["event_ends"][0] == pytest.approx(0.75)
+    assert clear["outside"][0] == 0
+    assert clear["agreement"][0] == clear["best_at_ends"][0] == 1
+    assert clear["agreement_chance"][0] == pytest.approx(1 / 6)
+    assert clear["reliability"][0] == pytest.approx(1)
+    noise = gains([KeyFrameLosses("a", random.normal(size=(6, 40)), 3, 0, 8.0) for _ in range(200)], None)
+    assert noise["optimistic"][0] > 0.2
+    assert abs(noise["oracle"][0]) < 3 * noise["oracle"][1] < 0.1
+    assert abs(noise["reliability"][0]) < 0.1
+    assert "event" not in noise
+
+
+def test_the_command_measures_key_frames(whole: Run, search: Path) -> None:
+    words = ["research", "key-frames", str(whole.folder)]
+    done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)["runs"]["whole"]
+    assert found["optimistic"]["mean"] >= found["oracle"]["mean"]
+    assert CliRunner().invoke(app, words, catch_exceptions=False).stdout.count("+-") == len(found)
+    with pytest.raises(WatchwordError, match="the run reads 8 frames"):  # data.max_time_steps; the truth counts 16
+        CliRunner().invoke(app, [*words, "--truth", str(search / "truth.jsonl")], catch_exceptions=False)
+
+
+def test_an_event_is_put_among_frames_of_other_videos_of_its_split(tmp_path: Path) -> None:
+    store, lines = Store(tmp_path / "store"), []
+    for number in range(12):
+        values = np.full((4, 2, 3), number, np.float32) + np.arange(4)[:, None, None] / 10
+        store.write(f"v{number}", "grid", StreamArrays(values, np.arange(4.0), np.zeros((2, 4))), {})
+        lines.append({"video": f"v{number}", "split": ["train", "val"][number % 2], "captions": [f"caption {number}"]})
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'[data]\ncaptions = "{tmp_path / "captions.jsonl"}"\nstore = "{tmp_path / "store"}"\nstreams = ["grid"]\n'
+        '[model]\nname = "mean_pool"\n[[phases]]\nepochs = 1\n'
+    )
+    words = ["research", "splice", str(recipe), str(tmp_path / "new"), "--frames", "6", "--event", "3"]
+    CliRunner().invoke(app, words, catch_exceptions=False)
+    events = read_events(tmp_path / "new" / "truth.jsonl")
+    assert len(set(events.values())) > 1
+    for clip in read_annotations(tmp_path / "new" / "captions.jsonl"):
+        number, (start, end) = int(clip.video[1:]), events[clip.video]
+        found = Store(tmp_path / "new" / "store").read(clip.video, "grid").values[:, 0, 0]
+        assert clip.captions == (f"caption {number}",)
+        np.testing.assert_allclose(found[start:end], number + np.array([0.0, 0.2, 0.3]), rtol=1e-3)
+        others = np.delete(found, np.arange(start, end)).astype(int)
+        assert len({*others.tolist(), number}) == 4  # each of another video ...
+        assert set(others % 2) == {number % 2}  # ... of its split
+    with pytest.raises(WatchwordError, match="not empty"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    words[3:] = [str(tmp_path / "more"), "--frames", "20"]
+    with pytest.raises(WatchwordError, match="needs frames of 16 other videos, there are 5"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 def test_the_strip_has_a_yellow_and_a_red_border() -> None:
@@ -575,7 +674,9 @@ def test_the_command_says_what_it_saw_and_draws_both_figures(tmp_path: Path) -> 
     )
     assert drawn.exit_code == 0
     phases = [{"epochs": 1, "learning_rate": 0.01, "loss": {"name": "refocusing"}}]
-    run = loop.train(schedule(tmp_path / "data", phases=phases), tmp_path / "run")
+    short = schedule(tmp_path / "data", phases=phases)
+    every_frame = short.data.model_copy(update={"max_time_steps": None})  # as the truth counts them
+    run = loop.train(short.model_copy(update={"data": every_frame}), tmp_path / "run")
     words = [
         "research",
         "refocus",

@@ -10,7 +10,7 @@ Shi et al., Watch It Twice: Video Captioning with a Refocused Video Encoder, ACM
 | Eq. 10, 11: the most relevant is the key frame | `Refocus._key` |
 | Eq. 12 to 16: two attentions | `Refocus.step`, `layers/attention.py` |
 | Alg. 1: o1, o2 | `KeyFrameEncoder.first`, `KeyFrameEncoder.second` |
-| Alg. 2: o is the first memory cell, half of every query, and the first input | `Refocus.watch`, `Refocus.step` |
+| Alg. 2: o is the first memory cell, half of every query, and the first input | `encode_passes`, `step` |
 | Sec. 4.2: saved key frames | `Refocus.fix_key_frames` |
 | Eq. 17 to 22 | `losses/refocus.py` |
 
@@ -133,8 +133,8 @@ class Refocus(Model):
 
     # --- the two passes ----------------------------------------------------------------------------------------------
 
-    def encode_passes(self, streams: Streams) -> tuple[Memory, State, Tensor, Tensor]:
-        """Both passes at once (one where there is no second).
+    def encode_passes(self, streams: Streams, key: Tensor | None = None) -> tuple[Memory, State, Tensor, Tensor]:
+        """Both passes at once (one where there is no second); `key`: the second one's key frames (B,), if not Eq. 11.
 
         Memory, and the states before the first word side by side, (B, passes, ...); then how relevant each frame is,
         log probabilities (B, F), and the last pass's key frame, (B,): what the refocusing loss and pictures ask for.
@@ -144,22 +144,22 @@ class Refocus(Model):
         frames, audio = self.encoder.project(self.feature_dropout(pooled), sound)
         memory = self._memory(streams, frames, real, audio)
         lengths = num_time_steps(real).clamp(min=1)
-        key = lengths // 2  # Alg. 1: in the middle at first
+        middle = lengths // 2  # Alg. 1: in the middle at first
         relevance = never_empty(real).float().log().log_softmax(-1)  # nothing is known before the first pass
         if self.settings.variant == "attention":
             zero = frames.new_zeros(len(frames), 1, self.settings.hidden_size)
-            return memory, {"hidden": zero, "cell": zero}, relevance, key
-        read, seen = self.encoder.first(frames, lengths, key, audio)  # h1, o1
-        passes = [seen]
+            return memory, {"hidden": zero, "cell": zero}, relevance, middle
+        read, seen = self.encoder.first(frames, lengths, middle, audio)  # h1, o1
+        passes, last = [seen], middle
         if int(self.passes) == 2:
             if bool(self.fixed):
                 relevance = self.chooser.choose(pooled, real, sound)
             else:
                 relevance = self.encoder.relevance(seen, frames, real)
-            key = self._key(relevance, streams[self.temporal], lengths)
-            passes.append(self.encoder.second(read, frames, lengths, key, audio))  # o2
+            last = self._key(relevance, streams[self.temporal], lengths) if key is None else key
+            passes.append(self.encoder.second(read, frames, lengths, last, audio))  # o2
         video = torch.stack(passes, 1)  # (B, passes, H)
-        return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, key
+        return memory, {"hidden": torch.zeros_like(video), "cell": video, "video": video}, relevance, last
 
     def _key(self, relevance: Tensor, frames: Stream, lengths: Tensor) -> Tensor:
         """The key frame of the second pass, (B,)."""

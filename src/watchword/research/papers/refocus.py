@@ -14,7 +14,6 @@ from watchword.research.charts import save_picture
 if TYPE_CHECKING:
     from watchword.captioning.captioner import Captioner
     from watchword.research.papers.refocus_figure import Passes
-    from watchword.research.shapes import Truth
     from watchword.types import Clip
 
 # Words that name nothing visible: Fig. 4 shows the others.
@@ -24,7 +23,7 @@ FUNCTION_WORDS = frozenset("a an the is are was be and or of in on to at with by
 def refocus(
     run: Annotated[Path, typer.Argument(help="A run of model refocus, variant vre.")],
     split: Annotated[str, typer.Option(help="The split to caption.")] = "val",
-    truth: Annotated[Path | None, typer.Option(help="truth.jsonl of drawn videos: the true times of events.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="truth.jsonl of drawn or spliced videos: the true events.")] = None,
     figures: Annotated[
         int, typer.Option(min=0, help="Number of videos to draw: key_frames.png and locations.png.")
     ] = 0,
@@ -47,7 +46,7 @@ def refocus(
     from watchword.cli._progress import bar, console
     from watchword.data.benchmarks import read_clips
     from watchword.research.papers.refocus_figure import caption_twice
-    from watchword.research.shapes import read_truth
+    from watchword.research.shapes import read_events
     from watchword.training.evaluation import Search
 
     captioner = Captioner.load(run)
@@ -58,7 +57,7 @@ def refocus(
         task = progress.add_task(f"captioning {split} twice", total=len(clips))
         search = Search(beam, max_words=settings.max_words)
         passes = caption_twice(captioner, list(clips), search, lambda done: progress.update(task, completed=done))
-    summary = shares(passes, read_truth(truth) if truth else None)
+    summary = shares(passes, read_events(truth) if truth else None)
     folder = output or run
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"key_frames-{split}.json"
@@ -88,8 +87,9 @@ def row(passes: "Passes") -> dict[str, object]:
     }
 
 
-def shares(passes: "Sequence[Passes]", truth: "Mapping[str, Truth] | None") -> dict[str, float]:
-    """How often the key frame moved; with the truth, how often it lies in the event or next to it, and the middle does.
+def shares(passes: "Sequence[Passes]", events: "Mapping[str, tuple[int, int]] | None") -> dict[str, float]:
+    """How often the key frame moved, and where it is: at an end of the video; with the truth, in the event or next to
+    it, at the first or the last frame of the event, before it, after it; the same of the middle.
 
     `chance` is that of a random frame: the mean share of frames that count.
     """
@@ -101,20 +101,36 @@ def shares(passes: "Sequence[Passes]", truth: "Mapping[str, Truth] | None") -> d
         "caption_changed": float(np.mean([one.first.words != one.second.words for one in passes])),
         "different_key_frames": float(len({one.key for one in passes})),
     }
-    if truth is None:
-        return found
-    for name, border in (("event", 0), ("event_or_border", 1)):
-        of: dict[str, list[float]] = {"key": [], "middle": [], "chance": []}
-        for one in passes:
-            if one.video not in truth:
-                raise WatchwordError(f"the truth has no {one.video}: is it of the run's own data set?")
-            start, end = truth[one.video].event
-            inside = [start - border <= frame < end + border for frame in range(len(one.times))]
-            of["key"].append(inside[one.key])
-            of["middle"].append(inside[one.middle])
-            of["chance"].append(sum(inside) / len(inside))
-        found |= {f"{name}_{what}": float(np.mean(values)) for what, values in of.items()}
-    return found
+    counted: dict[str, list[float]] = {}
+    for one in passes:
+        frames = np.arange(len(one.times))
+        places = {"video_ends": (frames == 0) | (frames == frames[-1])}
+        if events is not None:
+            start, end = event_of(events, one.video, len(frames))
+            places |= {
+                "event": (frames >= start) & (frames < end),
+                "event_or_border": (frames >= start - 1) & (frames <= end),
+                "event_ends": (frames == start) | (frames == end - 1),
+                "before_event": frames < start,
+                "after_event": frames >= end,
+            }
+        for name, there in places.items():
+            for what, value in (("key", there[one.key]), ("middle", there[one.middle]), ("chance", there.mean())):
+                counted.setdefault(f"{name}_{what}", []).append(float(value))
+    return found | {name: float(np.mean(values)) for name, values in counted.items()}
+
+
+def event_of(events: "Mapping[str, tuple[int, int]]", video: str, frames: int) -> tuple[int, int]:
+    """The event among the frames that the run reads of a video: its first frame, and the one after it."""
+    if video not in events:
+        raise WatchwordError(f"the truth has no {video}: is it of the run's own data set?")
+    start, end = events[video]
+    if end > frames:
+        raise WatchwordError(
+            f"the event of {video} ends at frame {end}, the run reads {frames} frames: train it without "
+            "data.max_time_steps"
+        )
+    return start, end
 
 
 def choose(passes: "Sequence[Passes]", ids: str, figures: int) -> "list[Passes]":

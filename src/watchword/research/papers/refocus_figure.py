@@ -137,13 +137,14 @@ class Passes:
 
 @dataclass(frozen=True)
 class OnePass:
-    """The model after its first pass (0) or its second (1)."""
+    """The model after its first pass (0) or its second (1), which may begin at given key frames (B,)."""
 
     model: Refocus
     number: int
+    key: Tensor | None = None
 
     def encode(self, streams: Streams) -> tuple[Memory, State]:
-        memory, states, _, _ = self.model.encode_passes(streams)
+        memory, states, _, _ = self.model.encode_passes(streams, self.key)
         return memory, {name: tensor[:, self.number : self.number + 1] for name, tensor in states.items()}
 
     def step(self, words: Tensor, memory: Memory, state: State) -> Step:
@@ -153,14 +154,20 @@ class OnePass:
         return self.model.log_probabilities(outputs)
 
 
+def with_two_passes(captioner: Captioner) -> Refocus:
+    """Its model, which selects key frames."""
+    model = captioner.model
+    if not isinstance(model, Refocus) or int(model.passes) != 2:
+        raise WatchwordError("this run has one pass: key frames are selected by refocus, variant vre, after first_pass")
+    return model
+
+
 @torch.no_grad()
 def caption_twice(
     captioner: Captioner, videos: Sequence[str], search: Search, report: Callable[[int], None] = lambda done: None
 ) -> list[Passes]:
     """Key frames and captions of both passes, in order; `report` gets the number of finished videos."""
-    model, features = captioner.model, captioner.features
-    if not isinstance(model, Refocus) or int(model.passes) != 2:
-        raise WatchwordError("this run has one pass: key frames are selected by refocus, variant vre, after first_pass")
+    model, features = with_two_passes(captioner), captioner.features
     found: list[Passes] = []
     for start in range(0, len(videos), VIDEOS_AT_ONCE):
         names = videos[start : start + VIDEOS_AT_ONCE]

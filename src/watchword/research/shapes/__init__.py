@@ -8,7 +8,7 @@ folder.py       the data set on disk
 """
 
 from watchword.research.shapes.descriptors import STREAMS, grid_boxes, streams_of
-from watchword.research.shapes.folder import SMALL_STREAMS, read_truth, write_shapes
+from watchword.research.shapes.folder import SMALL_STREAMS, read_events, read_truth, write_shapes
 from watchword.research.shapes.grammar import LEXICON, RARE_WORDS, Facts, Thing, describe, kind_of, meaning
 from watchword.research.shapes.videos import (
     DrawnVideo,
@@ -37,6 +37,7 @@ __all__ = [
     "kind_of",
     "meaning",
     "play_backwards",
+    "read_events",
     "read_truth",
     "split_of",
     "streams_of",

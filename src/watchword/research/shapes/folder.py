@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from watchword.research.shapes.grammar import Facts, Thing
 from watchword.research.shapes.videos import DrawnVideo, ShapesConfig, Truth, draw_videos
 
 DRAWING = "shapes 2"  # counted up when the same options give other numbers
+T = TypeVar("T")
 SMALL_STREAMS = ("appearance", "regions", "motion")  # what a first training needs; the grids are ten times as big
 
 
@@ -54,12 +55,26 @@ def write_shapes(
 
 def read_truth(path: Path) -> dict[str, Truth]:
     """video -> truth, from the `truth.jsonl` of a drawn data set."""
+    return _read_lines(path, truth_from_json)
+
+
+def read_events(path: Path) -> dict[str, tuple[int, int]]:
+    """video -> first frame of its event and the one after it, from the `truth.jsonl` of drawn or spliced videos."""
+
+    def event_of(record: dict[str, Any]) -> tuple[int, int]:
+        start, end = record["event"]
+        return int(start), int(end)
+
+    return _read_lines(path, event_of)
+
+
+def _read_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> dict[str, T]:
     found = {}
     try:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             try:
                 record = parse_json(line)
-                found[str(record["video"])] = truth_from_json(record)
+                found[str(record["video"])] = read(record)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 raise WatchwordError(f"cannot read {path}, line {number}: {error}; draw the data set again") from error
     except (OSError, UnicodeDecodeError) as error:
