@@ -22,6 +22,7 @@ Two facts about graphs:
   long on CPUs with VNNI. `_fast_products_are_exact` tries a product: the slow kernel runs only where it is needed.
 """
 
+import mmap
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -171,10 +172,10 @@ class ImageNormalizer(nn.Module):
         return ((images.float() - self.mean) / self.deviation).permute(0, 3, 1, 2)
 
 
-def with_outputs(model: bytes, tensors: list[str]) -> bytes:
+def with_outputs(model: bytes | mmap.mmap, tensors: list[str]) -> bytes:
     """The model with these inner tensors as outputs too."""
     added = b"".join(_field(OUTPUT_FIELD, _field(NAME_FIELD, name.encode())) for name in tensors)
-    return model + _field(GRAPH_FIELD, added)
+    return b"".join((model, _field(GRAPH_FIELD, added)))
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -224,7 +225,8 @@ def _session(path: Path, inner: list[str], device: str) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.x64quantprecision", "0" if _fast_products_are_exact() else "1")
     try:
-        model = with_outputs(path.read_bytes(), inner)
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            model = with_outputs(content, inner)
         return onnxruntime.InferenceSession(model, options, providers=providers_for(device))
     except OSError as error:
         raise WatchwordError(f"cannot read {path}: {error.strerror or error}") from error
