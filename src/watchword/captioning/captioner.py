@@ -229,8 +229,10 @@ class Captioner:
                 for name, tensor in attention.items()
                 if AttentionHead.parse(name).stream in self.streams
             }
-            different, reworded = split_by_content(drafts, lambda draft: draft.words)
-            captions.append(self._captions([*different, *reworded][:top], weights, chosen[row], segment.start))
+            if top > 1:  # the first of the drafts stays the first
+                different, reworded = split_by_content(drafts, lambda draft: draft.words)
+                drafts = [*different, *reworded]
+            captions.append(self._captions(drafts[:top], weights, chosen[row], segment.start))
         return captions
 
     def _chosen(self, segment: SegmentFeatures) -> dict[str, StreamArrays]:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
-from snowballstemmer.english_stemmer import EnglishStemmer
-
 from watchword.captioning.description import Caption, Segment
 from watchword.text.vocabulary import NEVER_LAST
 
@@ -77,6 +75,8 @@ T = TypeVar("T")
 
 @lru_cache(10_000)
 def _stem(word: str) -> str:
+    from snowballstemmer.english_stemmer import EnglishStemmer  # takes 25 ms, which one caption does not need
+
     return str(EnglishStemmer().stemWord(word))
 
 
