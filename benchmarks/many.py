@@ -52,9 +52,7 @@ class Family:
         name, _, value = self.mark.partition("=")
         niceness = str(os.getpriority(os.PRIO_PROCESS, 0))
         given = {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": niceness, "PYTHONUNBUFFERED": "1", name: value}
-        self.process = subprocess.Popen(
-            command, env={**os.environ, **given}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        self.process = subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.PIPE, text=True)
         self.is_over = threading.Event()
         self.watcher = threading.Thread(target=self.watch)
         self.watcher.start()
@@ -84,8 +82,8 @@ class Family:
         status = self.process.wait()
         self.is_over.set()
         self.watcher.join()
-        if status not in (0, 1):
-            raise SystemExit(f"the command failed: {self.process.args}")
+        if status not in (0, 1) or len(found) < 2:
+            raise SystemExit(f"the command failed, or described fewer than two videos: {self.process.args}")
         return [*found, (self.look(), time.perf_counter() - begin)]
 
 
