@@ -54,8 +54,8 @@ class Family:
         given = {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": niceness, "PYTHONUNBUFFERED": "1", name: value}
         self.process = subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.PIPE, text=True)
         self.is_over = threading.Event()
-        self.watcher = threading.Thread(target=self.watch)
-        self.watcher.start()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
 
     def watch(self) -> None:
         while not self.is_over.wait(0.5):
@@ -81,7 +81,7 @@ class Family:
             found.append((self.look(), time.perf_counter() - begin))
         status = self.process.wait()
         self.is_over.set()
-        self.watcher.join()
+        self.thread.join()
         if status not in (0, 1) or len(found) < 2:
             raise SystemExit(f"the command failed, or described fewer than two videos: {self.process.args}")
         return [*found, (self.look(), time.perf_counter() - begin)]
