@@ -10,7 +10,6 @@ process.
 `--library`: the first videos are added to a library by one process, and by a Ray cluster of this machine with so many
 workers. What comes before the first video is in the library is start-up; the rest is shared among the other videos.
 CPU seconds count every process that the command starts, Ray's own too, up to the last half second of each (Linux only).
-Ray's workers keep the priority of the command.
 """
 
 import argparse
@@ -50,8 +49,7 @@ class Family:
         self.mark = f"WATCHWORD_BENCHMARK={uuid.uuid4().hex}"
         self.seconds: dict[str, float] = {}
         name, _, value = self.mark.partition("=")
-        niceness = str(os.getpriority(os.PRIO_PROCESS, 0))
-        given = {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": niceness, "PYTHONUNBUFFERED": "1", name: value}
+        given = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", name: value}
         self.process = subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.PIPE, text=True)
         self.is_over = threading.Event()
         self.thread = threading.Thread(target=self.watch)
