@@ -21,7 +21,7 @@ from watchword.decoding import teacher_force
 from watchword.errors import WatchwordError
 from watchword.features.store import Store
 from watchword.losses import Material, build_loss
-from watchword.losses.ranked import Overheard, ranking_losses
+from watchword.losses.ranked import RankedSteps, ranking_losses
 from watchword.models import Model, build_model
 from watchword.models.stats import Fusion, SpatioTemporal, Stats, TemporoSpatial
 from watchword.research.analysis.drawn_videos import decisions
@@ -238,9 +238,9 @@ def test_pairs_with_nothing_to_see_do_not_rank_and_one_time_step_alone_costs_not
 
 
 def overhear(model: Model, one: Batch) -> Tensor:
-    overheard = Overheard(model, margin=1.0)
-    teacher_force(overheard, one.streams, one.captions[:, :, 1:])
-    return overheard.mean()
+    steps = RankedSteps(model, margin=1.0)
+    teacher_force(steps, one.streams, one.captions[:, :, 1:])
+    return steps.mean()
 
 
 def test_the_log_shows_the_share_of_st_over_real_words() -> None:

@@ -4,10 +4,10 @@ Cherian et al., Spatio-Temporal Ranked-Attention Networks for Video Captioning, 
 sum over t of softplus(<x_ST, x_t-1> + beta - <x_ST, x_t>), which a rank-SVM (Eq. 4, 5) minimises over a free x_ST.
 
 It stands beside a loss of words, whichever: `words = { name = "cross_entropy" }`, `{ name = "reinforce", ... }`. The
-model ranks anew for every word, so the passes over captions that the loss of words makes are overheard (`Overheard`),
-and no pass is made for ranking alone. Only steps with a real word count, not those behind a caption's end. Where
-scheduled sampling puts an early end into a caption, one step of it goes uncounted; an empty caption that pads the
-batch counts with its first step, which is the same for all captions of a video.
+model ranks anew for every word, so ranking is collected in the passes over captions that the loss of words makes
+(`RankedSteps`), and no pass is made for ranking alone. Only steps with a real word count, not those behind a caption's
+end. Where scheduled sampling puts an early end into a caption, one step of it goes uncounted; an empty caption that
+pads the batch counts with its first step, which is the same for all captions of a video.
 
 The log shows the mean share of ST (Eq. 12) over all words of an epoch, `st_share STREAM`.
 
@@ -63,16 +63,16 @@ class Ranked(Objective):
         return self.words.epoch_weight(material)
 
     def forward(self, model: LogitModel, batch: Batch, sampling_rate: float) -> Loss:
-        overheard = Overheard(model, self.settings.margin)
-        loss: Loss = self.words(overheard, batch, sampling_rate)
-        ranked = overheard.mean()
+        steps = RankedSteps(model, self.settings.margin)
+        loss: Loss = self.words(steps, batch, sampling_rate)
+        ranked = steps.mean()
         total = loss.total + self.settings.weight * ranked * loss.weight  # a word weighs the same in both
         shown = {"words": (loss.total / loss.weight.clamp(min=1)).detach(), "ranked": ranked}
-        shown |= {f"st_share {name}": share for name, share in overheard.shares().items()}
+        shown |= {f"st_share {name}": share for name, share in steps.shares().items()}
         return Loss(total, loss.weight, loss.shown | shown)
 
 
-class Overheard:
+class RankedSteps:
     """A model whose ranking loss is collected during teacher forcing."""
 
     def __init__(self, model: LogitModel, margin: float) -> None:

@@ -79,7 +79,7 @@ class TwoPasses(Objective):
         replace: Callable[[Tensor, Tensor], Tensor] | None = None
         if sampling_rate > 0:
             sampling = ScheduledSampling(model, sampling_rate)
-            replace = SecondLookSampling(sampling) if self.shared_noise else sampling
+            replace = SecondPassSampling(sampling) if self.shared_noise else sampling
         with _refocuser(model).shared_dropout(2 if self.shared_noise else 1):
             outputs = teacher_force(passes, batch.streams, targets, replace=replace).outputs
         real = (targets != PAD) & (targets != UNK)
@@ -95,7 +95,7 @@ class TwoPasses(Objective):
         return {"first_pass": first, "second_pass": second}
 
 
-class SecondLookSampling:
+class SecondPassSampling:
     """Scheduled sampling for both passes side by side: both read the words that the second one samples."""
 
     def __init__(self, sampling: ScheduledSampling) -> None:

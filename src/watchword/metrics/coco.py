@@ -36,8 +36,8 @@ TINY, SMALL = 1e-15, 1e-9  # keep a caption without n-grams of an order at zero 
 
 def bleu_statistics(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -> Floats:
     """(captions, 10)."""
-    num_sentences = len(hypotheses.lengths)
-    rows = np.zeros((num_sentences, 2 + 2 * ORDERS))
+    num_captions = len(hypotheses.lengths)
+    rows = np.zeros((num_captions, 2 + 2 * ORDERS))
     rows[:, 0] = hypotheses.lengths
     rows[:, 1] = _closest_lengths(references, hypotheses)
     for order, (counts, pairs, postings) in enumerate(
@@ -45,7 +45,7 @@ def bleu_statistics(references: ReferenceNgrams, hypotheses: HypothesisNgrams) -
     ):
         known = pairs >= 0
         clipped = np.minimum(counts.count[known], postings.most[pairs[known]])
-        rows[:, 2 + order] = np.bincount(counts.sentence[known], clipped, minlength=num_sentences)
+        rows[:, 2 + order] = np.bincount(counts.caption[known], clipped, minlength=num_captions)
         rows[:, 2 + ORDERS + order] = np.maximum(hypotheses.lengths - order, 0)
     return rows
 
@@ -86,8 +86,8 @@ class RougeReferences:
         different = list(dict.fromkeys(tuple(reference) or ("",) for reference in references))
         self.parts = [_SideBySide(different[start : start + AT_ONCE]) for start in range(0, len(different), AT_ONCE)]
 
-    def score(self, sentence: Sequence[str]) -> float:
-        said = sentence or ("",)
+    def score(self, caption: Sequence[str]) -> float:
+        said = caption or ("",)
         found = [part.common(said) for part in self.parts]
         longest, recall = max(longest for longest, _ in found), max(recall for _, recall in found)
         if not longest:
@@ -178,10 +178,10 @@ class CiderReferences:
         num_rows = self.ngrams.first_row[hypotheses.video + 1] - first
         starts = np.cumsum(num_rows) - num_rows
         cell_row = np.arange(num_rows.sum()) - np.repeat(starts - first, num_rows)  # a cell: caption x its reference
-        cell_sentence = np.repeat(np.arange(len(num_rows)), num_rows)
+        cell_caption = np.repeat(np.arange(len(num_rows)), num_rows)
         # coco-caption measures length in bigrams
         reference_bigrams = np.maximum(self.ngrams.lengths[cell_row] - 1, 0)
-        bigrams = np.maximum(hypotheses.lengths - 1, 0)[cell_sentence]
+        bigrams = np.maximum(hypotheses.lengths - 1, 0)[cell_caption]
         gauss = np.exp(-((bigrams - reference_bigrams) ** 2) / (2 * SIGMA**2))
         total = np.zeros(len(cell_row))
         numbers = self.frequencies.table.numbers(hypotheses.orders)
@@ -190,20 +190,20 @@ class CiderReferences:
             zip(hypotheses.orders, hypotheses.pairs, self.ngrams.postings, strict=True)
         ):
             weight = counts.count * idf[order]  # (U,)
-            norm = np.sqrt(np.bincount(counts.sentence, weight**2, minlength=len(num_rows)))
+            norm = np.sqrt(np.bincount(counts.caption, weight**2, minlength=len(num_rows)))
             known = np.flatnonzero(pairs >= 0)
             begin = postings.starts[pairs[known]]
             size = postings.starts[pairs[known] + 1] - begin
             shared = np.repeat(known, size)  # the n-gram of the caption
             place = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)  # in a reference
-            sentence = counts.sentence[shared]
-            cell = postings.row[place] + (starts - first)[sentence]
+            caption = counts.caption[shared]
+            cell = postings.row[place] + (starts - first)[caption]
             reference_weight = postings.count[place] * idf[order][shared]
             product = np.minimum(weight[shared], reference_weight) * reference_weight
             value = np.bincount(cell, product, minlength=len(cell_row)).astype(np.float64)  # of nothing it counts ints
-            scale = norm[cell_sentence] * self.norms[order][cell_row]
+            scale = norm[cell_caption] * self.norms[order][cell_row]
             total += np.divide(value, scale, out=value, where=scale != 0)
-        similarity = np.bincount(cell_sentence, total * gauss, minlength=len(num_rows))
+        similarity = np.bincount(cell_caption, total * gauss, minlength=len(num_rows))
         scores: Floats = SCALE * similarity / (len(hypotheses.orders) * num_rows)
         return scores
 

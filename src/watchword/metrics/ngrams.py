@@ -21,7 +21,7 @@ Words = Sequence[str]
 class Counts:
     """The different n-grams of one order in every caption, sorted by caption. U of them."""
 
-    sentence: Integers  # (U,)
+    caption: Integers  # (U,)
     prefix: Integers  # (U,) which of the order below it begins with
     word: Integers  # (U,) its last word
     count: Integers  # (U,) how often the caption has it
@@ -29,10 +29,10 @@ class Counts:
 
 def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> Iterator[Counts]:
     """Counts of orders one to four. `words` are those of all captions, one after the other, each below `num_words`."""
-    sentence = np.repeat(np.arange(len(lengths)), lengths)  # (L,) of every position
+    caption = np.repeat(np.arange(len(lengths)), lengths)  # (L,) of every position
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # (L,) words from here to the end
     start = np.arange(len(words))
-    name = sentence  # the empty prefix of a caption is the caption
+    name = caption  # the empty prefix of a caption is the caption
     for order in range(1, ORDERS + 1):
         inside = left[start] >= order
         start, name = start[inside], name[inside]
@@ -40,7 +40,7 @@ def count_ngrams(words: Integers, lengths: Integers, num_words: int) -> Iterator
         _, first, name_here, count = np.unique(
             name * num_words + last, return_index=True, return_inverse=True, return_counts=True
         )
-        yield Counts(sentence[start[first]], name[first], last[first], count)
+        yield Counts(caption[start[first]], name[first], last[first], count)
         name = name_here.reshape(-1)
 
 
@@ -72,13 +72,13 @@ class NgramTable:
         return found
 
 
-def number_words(sentences: Iterable[Words], words: dict[str, int]) -> tuple[Integers, Integers]:
+def number_words(captions: Iterable[Words], words: dict[str, int]) -> tuple[Integers, Integers]:
     """Words as numbers and the length of every caption; a word that is new gets the next number in `words`."""
     flat: list[int] = []
     lengths: list[int] = []
-    for sentence in sentences:
-        flat.extend([words.setdefault(word, len(words)) for word in sentence])
-        lengths.append(len(sentence))
+    for caption in captions:
+        flat.extend([words.setdefault(word, len(words)) for word in caption])
+        lengths.append(len(caption))
     return np.array(flat, np.int64), np.array(lengths, np.int64)
 
 
@@ -116,7 +116,7 @@ class Postings:
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
         most = np.maximum.reduceat(count, starts) if len(starts) else count
         ends = narrow(np.append(starts, len(pairs)))
-        return cls(pairs[starts], ends, narrow(most), narrow(counts.sentence[order]), narrow(count))
+        return cls(pairs[starts], ends, narrow(most), narrow(counts.caption[order]), narrow(count))
 
     def ngrams(self, size: int) -> Integers:
         """The n-gram of every occurrence (K,), of a table of this size."""
@@ -156,8 +156,8 @@ class ReferenceNgrams:
 def index_references(references: Sequence[Sequence[Words]], known: Mapping[str, int] | None = None) -> ReferenceNgrams:
     """From the references of every video, split into words. Words of `known` keep the number that they have there."""
     words: dict[str, int] = dict(known or {})
-    flat, lengths = number_words((sentence for sentences in references for sentence in sentences), words)
-    first_row = np.concatenate([[0], np.cumsum([len(sentences) for sentences in references])]).astype(np.int64)
+    flat, lengths = number_words((caption for captions in references for caption in captions), words)
+    first_row = np.concatenate([[0], np.cumsum([len(captions) for captions in references])]).astype(np.int64)
     return index_numbers(flat, lengths, first_row, words)
 
 
@@ -172,7 +172,7 @@ def index_numbers(flat: Integers, lengths: Integers, first_row: Integers, words:
         unique, inverse = np.unique(prefix * len(words) + counts.word, return_inverse=True)
         number = inverse.reshape(-1)
         keys.append(unique)
-        postings.append(Postings.of(video[counts.sentence] * len(unique) + number, counts))
+        postings.append(Postings.of(video[counts.caption] * len(unique) + number, counts))
     return ReferenceNgrams(NgramTable(words, tuple(keys)), lengths, first_row, tuple(postings))
 
 
@@ -186,18 +186,18 @@ class HypothesisNgrams:
     pairs: tuple[Integers, ...]  # for each order (U,): which pair of the postings, -1 for none
 
 
-def look_up(references: ReferenceNgrams, video: Integers, sentences: Sequence[Words]) -> HypothesisNgrams:
+def look_up(references: ReferenceNgrams, video: Integers, captions: Sequence[Words]) -> HypothesisNgrams:
     """Captions, split into words, beside the references of their videos."""
     words = Overlay(references.table.words)
-    flat = np.array([words[word] for sentence in sentences for word in sentence], np.int64)
-    lengths = np.array([len(sentence) for sentence in sentences], np.int64)
+    flat = np.array([words[word] for caption in captions for word in caption], np.int64)
+    lengths = np.array([len(caption) for caption in captions], np.int64)
     orders = list(count_ngrams(flat, lengths, len(words.known) + len(words) + 1))
     pairs = []
     numbers = references.table.numbers(orders)
     for counts, number, postings, size in zip(
         orders, numbers, references.postings, references.table.sizes(), strict=True
     ):
-        key = np.where(number >= 0, video[counts.sentence] * size + number, -1)
+        key = np.where(number >= 0, video[counts.caption] * size + number, -1)
         pairs.append(find(postings.pairs, key))
     return HypothesisNgrams(video, lengths, tuple(orders), tuple(pairs))
 

@@ -145,17 +145,17 @@ def diversity(captions: Sequence[Sequence[str]], training: Iterable[Sequence[str
         raise WatchwordError("there are no captions to measure")
     words = [word for caption in captions for word in caption]
     pairs = [pair for caption in captions for pair in pairwise(caption)]
-    sentences = [tuple(caption) for caption in captions]
+    whole = [tuple(caption) for caption in captions]
     novel = None
     if training is not None:
         known = {tuple(caption) for caption in training}
-        novel = sum(sentence not in known for sentence in sentences) / len(sentences)
+        novel = sum(caption not in known for caption in whole) / len(whole)
     return Diversity(
         distinct_1=len(set(words)) / max(len(words), 1),
         distinct_2=len(set(pairs)) / max(len(pairs), 1),
         vocabulary=len(set(words)),
         mean_length=len(words) / len(captions),
-        different=len(set(sentences)) / len(sentences),
+        different=len(set(whole)) / len(whole),
         novel=novel,
     )
 

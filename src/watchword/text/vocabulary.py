@@ -36,8 +36,8 @@ class Vocabulary:
     @classmethod
     def build(cls, videos: Sequence[Iterable[Sequence[str]]], min_count: int = 1) -> "Vocabulary":
         """The words that occur `min_count` times or more in the captions of all videos, the most frequent first."""
-        counts = Counter(word for sentences in videos for sentence in sentences for word in sentence)
-        spread = Counter(word for sentences in videos for word in {word for sentence in sentences for word in sentence})
+        counts = Counter(word for captions in videos for caption in captions for word in caption)
+        spread = Counter(word for captions in videos for word in {word for caption in captions for word in caption})
         kept = [word for word, count in counts.items() if count >= min_count and word not in SPECIALS]
         kept.sort(key=lambda word: (-counts[word], word))
         return cls(kept, [log(len(videos) / spread[word]) for word in kept])
